@@ -1,0 +1,39 @@
+# Polyseme. `make` alone says what there is.
+PYTHON ?= python3
+BIN := .venv/bin
+export TOKENIZERS_PARALLELISM ?= true
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+help: ## say what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 16
+
+demo: .venv/installed ## train a small BERT and a small GPT-2 on the docstrings of this machine (about 4 minutes)
+	$(BIN)/python -m demo
+
+test: .venv/developing ## run every test
+	$(BIN)/python -m pytest
+
+check: .venv/developing ## style and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: .venv/developing ## measure against other tools on this machine
+	$(BIN)/python benchmarks/pretraining.py
+	$(BIN)/python benchmarks/preparing.py
+
+clean: ## remove the virtual environment and what demo and tests left
+	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/developing: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ .venv/installed

@@ -1,0 +1,14 @@
+"""The command line: `polyseme` and `python -m polyseme`."""
+
+import sys
+
+
+def main() -> None:
+    """Run one command; a user's mistake is one line and exit code 2."""
+    from polyseme.cli import run
+
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

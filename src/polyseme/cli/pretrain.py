@@ -1,0 +1,114 @@
+"""polyseme pretrain"""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polyseme.cli.console import TrainingLine, count, duration, say, suggest, working
+from polyseme.errors import ConfigError
+
+if TYPE_CHECKING:
+    from polyseme.train.pretraining import Pretraining
+    from polyseme.train.recipe import Recipe
+
+
+def pretrain(
+    family: Annotated[str, typer.Argument(help="What to train: bert or gpt2.")],
+    out: Annotated[Path, typer.Option(help="Directory to write; new or empty.")],
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(help="Text: file, folder, pattern, or the sample docstrings or town. May be given several times."),
+    ] = None,
+    dev: Annotated[list[str] | None, typer.Option(help="Text to measure on, never learnt from.")] = None,
+    size: Annotated[str, typer.Option(help="tiny (seconds), small (minutes), medium (an hour) or base.")] = "small",
+    budget: Annotated[
+        str | None, typer.Option(help="90s, 10m, 2h, 500steps, 2Mtokens or 3epochs; the size has a default.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="Change any setting: --set plan.rate=3e-4. May be repeated.")
+    ] = None,
+    column: Annotated[str, typer.Option(help="Where the text is in jsonl, csv, tsv and parquet.")] = "text",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, if there is one.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would take, and write nothing.")] = False,
+) -> int:
+    """Train a model from raw text.
+
+    \b
+    Examples:
+      polyseme pretrain bert --corpus text/ --dev dev.txt --budget 10m --out runs/bert
+      polyseme pretrain gpt2 --corpus 'news/*.jsonl.gz' --size medium --set plan.rate=1e-3 --out runs/gpt2
+      polyseme pretrain bert --out runs/bert --resume
+    """
+    from polyseme.train.pretraining import Pretraining
+    from polyseme.train.recipe import RECIPE, Recipe
+    from polyseme.train.signals import interruptible
+
+    if resume and (out / RECIPE).exists():
+        given = {"--corpus": corpus, "--dev": dev, "--budget": budget, "--set": settings}
+        recipe = Recipe.load(out)
+        if recipe.family != family:
+            raise ConfigError(f"{out} holds a {recipe.family}, not a {family}; say pretrain {recipe.family} --resume")
+        ignored = [name for name, value in given.items() if value]
+        if ignored:
+            say(f"going on with the recipe in {out}; {', '.join(ignored)} from its start still hold")
+        with working("reading the text"):
+            training = Pretraining.resume(out)
+        say(f"going on from step {training.resumed_at:,} of {training.total:,}")
+    else:
+        changes: dict[str, Any] = {"data": {"corpus": corpus or [], "dev": dev or [], "column": column}}
+        changes["plan"] = {"seed": seed} | ({"budget": budget} if budget else {})
+        recipe = Recipe.preset(family, size, settings or [], **changes)
+        if dry_run:
+            _predict(recipe)
+            return 0
+        with working("reading the text"):
+            training = Pretraining.start(recipe, out)
+        _introduce(training)
+    line = TrainingLine(training.total, done=training.resumed_at)
+    with interruptible() as interruption:
+        for progress in training.steps():
+            line.show(progress)
+            if interruption.signal:
+                line.end()
+                training.pause()
+                say(f"stopped at step {progress.step.number:,} and saved; go on with:")
+                say(f"  polyseme pretrain {family} --out {shlex.quote(str(out))} --resume")
+                return 128 + interruption.signal
+    line.end()
+    folder = training.finish(shlex.join(["polyseme", *sys.argv[1:]]))
+    say(f"{folder} is a {family} now; transformers opens it too")
+    verb = "fill {} 'The [MASK] is here.'" if training.encoder.context == "both" else "generate {} 'The'"
+    suggest("polyseme " + verb.format(shlex.quote(str(out))))
+    return 0
+
+
+def _introduce(training: "Pretraining") -> None:
+    store, recipe = training.source.store, training.recipe
+    parameters = sum(weight.numel() for weight in training.encoder.parameters())
+    say(
+        f"{store.num_words:,} words in {store.num_documents:,} documents, {store.num_tokens:,} tokens; "
+        f"{recipe.family} with {count(parameters)} parameters, {training.total:,} steps of "
+        f"{training.source.num_rows * training.source.length:,} tokens"
+    )
+    if store.unknown > 0.01 * store.num_tokens:
+        say(f"{store.unknown / store.num_tokens:.1%} of the tokens are unknown; a larger model.vocab_size would help")
+
+
+def _predict(recipe: "Recipe") -> None:
+    from polyseme.files import size
+    from polyseme.train.estimate import measure_size
+    from polyseme.train.pretraining import Pretraining
+
+    with working("measuring"):
+        training, pace = Pretraining.dry(recipe)
+    needed = measure_size(training.recipe)
+    tokens = training.total * training.source.num_rows * training.source.length
+    print(f"parameters  {needed.parameters:,}")
+    print(f"memory      about {size(needed.memory)}")
+    print(f"steps       {training.total:,} of {training.source.num_rows * training.source.length:,} tokens ({count(tokens)} in all)")
+    print(f"time        about {duration(pace.seconds_for(training.total))} after the text is prepared")
+    say("nothing was written")

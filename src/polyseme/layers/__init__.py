@@ -1,0 +1,1 @@
+"""Bricks that several families use unchanged."""

@@ -1,0 +1,52 @@
+"""What every family is: a map from rows of tokens to all of its layers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from polyseme.config import Config
+from polyseme.models.names import Foreign
+from polyseme.tensors import Batch, Encoded, State
+
+
+class ModelConfig(Config):
+    """What every family has to know of its size."""
+
+    vocab_size: int = Field(8192, ge=1)  # tokens with a vector of their own; the tokenizer is trained to it
+    max_length: int = Field(512, ge=1)  # tokens that a row may have
+
+
+class Encoder(nn.Module):
+    """One per family."""
+
+    Config: ClassVar[type[ModelConfig]]
+    context: ClassVar[Literal["none", "left", "both"]]  # which other tokens a token's vector may depend on
+    foreign: ClassVar[Foreign | None] = None  # its names in the transformers library, which opens its directories
+
+    config: Any
+    widths: tuple[int, ...]  # of each layer
+    tokens: nn.Embedding  # layer 0 looks words up here; output layers may be tied to it
+
+    def forward(self, batch: Batch, state: State | None = None) -> Encoded:
+        """Encode rows of tokens, going on from `state` where the family can."""
+        raise NotImplementedError
+
+    def summarize(self, encoded: Encoded) -> Tensor:
+        """One vector a row, (B, summary width)."""
+        raise NotImplementedError
+
+    def stages(self) -> list[nn.Module]:
+        """Its parts from bottom to top, for unfreezing and layer-wise rates."""
+        raise NotImplementedError
+
+    def begin(self, num_rows: int, max_length: int) -> State | None:
+        """An empty state with room for so many tokens, for families that read left to right."""
+        return None
+
+
+def unpadded(mask: Tensor) -> Tensor | None:
+    """The mask as attention wants it, (B, 1, 1, T), or nothing where every token is real: that path is quicker."""
+    return None if bool(mask.all()) else mask[:, None, None, :]

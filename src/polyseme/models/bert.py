@@ -1,0 +1,118 @@
+"""BERT: a Transformer that reads both directions at once (Devlin et al., 2018).
+
+Set apart from GPT in three ways: every token may attend to every other, a segment
+embedding tells the sentences of a pair apart, and embeddings are normalised at once.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from polyseme.layers.blocks import BlockConfig, PostNormBlock
+from polyseme.models.base import Encoder, ModelConfig, unpadded
+from polyseme.models.names import Foreign, Rename
+from polyseme.tensors import Batch, Encoded, State
+
+
+class BertConfig(ModelConfig, BlockConfig):
+    """The sizes of a BERT; the defaults are those of the paper's BASE."""
+
+    vocab_size: int = Field(30522, ge=1)
+    max_length: int = Field(512, ge=1)
+    num_segments: int = Field(2, ge=1)  # sentence A, sentence B
+    epsilon: float = Field(1e-12, gt=0)
+
+
+class Bert(Encoder):
+    """See the top of this file."""
+
+    Config = BertConfig
+    context = "both"
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.widths = (config.width,) * (config.num_layers + 1)
+        self.tokens = nn.Embedding(config.vocab_size, config.width)
+        self.positions = nn.Embedding(config.max_length, config.width)
+        self.segments = nn.Embedding(config.num_segments, config.width)
+        self.norm = nn.LayerNorm(config.width, eps=config.epsilon)
+        self.drop = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(PostNormBlock(config) for _ in range(config.num_layers))
+        self.pooler = nn.Linear(config.width, config.width)
+        self.apply(initialize)
+
+    def forward(self, batch: Batch, state: State | None = None) -> Encoded:
+        segments = torch.zeros_like(batch.ids) if batch.segments is None else batch.segments
+        positions = torch.arange(batch.ids.shape[1], device=batch.ids.device)
+        x = self.tokens(batch.ids) + self.positions(positions) + self.segments(segments)
+        x = self.drop(self.norm(x))  # (B, T, D)
+
+        allowed = unpadded(batch.mask)
+        layers = [x]
+        for block in self.blocks:
+            x = block(x, allowed=allowed)
+            layers.append(x)
+        return Encoded(layers=tuple(layers), mask=batch.mask)
+
+    def summarize(self, encoded: Encoded) -> Tensor:
+        # The paper pools the first token through a dense layer trained by next-sentence prediction.
+        return torch.tanh(self.pooler(encoded.layers[-1][:, 0]))
+
+    def stages(self) -> list[nn.Module]:
+        embedding = nn.ModuleList([self.tokens, self.positions, self.segments, self.norm])
+        return [embedding, *self.blocks, self.pooler]
+
+    foreign = Foreign(
+        model_type="bert",
+        architecture="BertForPreTraining",
+        prefix="bert.",
+        settings={
+            "vocab_size": "vocab_size",
+            "max_length": "max_position_embeddings",
+            "width": "hidden_size",
+            "num_layers": "num_hidden_layers",
+            "num_heads": "num_attention_heads",
+            "inner_width": "intermediate_size",
+            "num_segments": "type_vocab_size",
+            "dropout": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
+            "activation": "hidden_act",
+            "epsilon": "layer_norm_eps",
+        },
+        words={"activation": {"gelu_tanh": "gelu_new"}},
+        required={"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False},
+        trunk=(
+            Rename("tokens.weight", "embeddings.word_embeddings.weight"),
+            Rename("positions.weight", "embeddings.position_embeddings.weight"),
+            Rename("segments.weight", "embeddings.token_type_embeddings.weight"),
+            Rename("norm.{p}", "embeddings.LayerNorm.{p}"),
+            Rename(
+                "blocks.{n}.attention.query_key_value.{p}",
+                tuple(f"encoder.layer.{{n}}.attention.self.{part}.{{p}}" for part in ("query", "key", "value")),
+            ),
+            Rename("blocks.{n}.attention.output.{p}", "encoder.layer.{n}.attention.output.dense.{p}"),
+            Rename("blocks.{n}.attention_norm.{p}", "encoder.layer.{n}.attention.output.LayerNorm.{p}"),
+            Rename("blocks.{n}.feed_forward.inner.{p}", "encoder.layer.{n}.intermediate.dense.{p}"),
+            Rename("blocks.{n}.feed_forward.outer.{p}", "encoder.layer.{n}.output.dense.{p}"),
+            Rename("blocks.{n}.feed_forward_norm.{p}", "encoder.layer.{n}.output.LayerNorm.{p}"),
+            Rename("pooler.{p}", "pooler.dense.{p}"),
+        ),
+        heads=(
+            Rename("masked.dense.{p}", "cls.predictions.transform.dense.{p}"),
+            Rename("masked.norm.{p}", "cls.predictions.transform.LayerNorm.{p}"),
+            Rename("masked.bias", "cls.predictions.bias"),
+            Rename("next.output.{p}", "cls.seq_relationship.{p}"),
+        ),
+        ignored=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
+        fresh=("pooler.weight", "pooler.bias"),  # models of masked tokens alone have none
+    )
+
+
+def initialize(module: nn.Module) -> None:
+    """Small normal weights, zero biases, as the paper's code."""
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.trunc_normal_(module.weight, std=0.02, a=-0.04, b=0.04)
+    if isinstance(module, nn.Linear):
+        nn.init.zeros_(module.bias)

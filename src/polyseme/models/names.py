@@ -1,0 +1,114 @@
+"""How a family's settings and weights are called elsewhere: one table per family, read in both directions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from polyseme.errors import CheckpointError
+
+
+@dataclass(frozen=True)
+class Rename:
+    """A weight of ours and its name there; several names are parts that we keep stacked.
+
+    `{n}` stands for a layer's number and `{p}` for weight or bias. A transposed weight is stored [in, out] there.
+    """
+
+    ours: str
+    theirs: str | tuple[str, ...]
+    transposed: bool = False
+
+    def match(self, name: str) -> dict[str, str] | None:
+        pattern = re.escape(self.ours).replace(r"\{n\}", r"(?P<n>\d+)").replace(r"\{p\}", r"(?P<p>weight|bias)")
+        found = re.fullmatch(pattern, name)
+        return found.groupdict() if found else None
+
+    def parts(self, blanks: Mapping[str, str]) -> list[str]:
+        theirs = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
+        return [name.format(**blanks) for name in theirs]
+
+    def turn(self, tensor: Tensor) -> Tensor:
+        return tensor.T if self.transposed and tensor.dim() == 2 else tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Foreign:
+    """A family as the transformers library has it."""
+
+    model_type: str
+    architecture: str
+    prefix: str  # what its models with a head put before the names of the trunk
+    settings: Mapping[str, str | tuple[str, ...]]  # ours to theirs; the first is read, all are written
+    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # values that are called otherwise, by setting
+    required: Mapping[str, Any]  # theirs, with the only value that we know how to compute
+    trunk: tuple[Rename, ...]
+    heads: tuple[Rename, ...] = ()
+    ignored: str = r"$^"  # names there that hold nothing of their own: buffers, tied copies
+    fresh: tuple[str, ...] = ()  # weights of ours that a checkpoint may lack
+
+    def settings_to(self, ours: Mapping[str, Any]) -> dict[str, Any]:
+        """Our settings as its config.json has them."""
+        config: dict[str, Any] = {"model_type": self.model_type, "architectures": [self.architecture], **self.required}
+        for name, theirs in self.settings.items():
+            value = self.words.get(name, {}).get(ours[name], ours[name])
+            config.update(dict.fromkeys((theirs,) if isinstance(theirs, str) else theirs, value))
+        return config
+
+    def settings_from(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Our settings, read from its config.json; what is absent there keeps our default."""
+        for name, value in self.required.items():
+            if config.get(name, value) != value:
+                raise CheckpointError(f"config.json: {name} = {config[name]!r} is not supported, only {value!r}")
+        ours = {}
+        for name, theirs in self.settings.items():
+            first = theirs if isinstance(theirs, str) else theirs[0]
+            if config.get(first) is not None:
+                back = {there: here for here, there in self.words.get(name, {}).items()}
+                ours[name] = back.get(config[first], config[first])
+        return ours
+
+    def weights_to(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Our weights under its names."""
+        weights = {}
+        for name, tensor in ours.items():
+            rule, names = self._find(name)
+            for part, piece in zip(names, tensor.chunk(len(names)), strict=True):
+                weights[part] = rule.turn(piece).contiguous()
+        return weights
+
+    def weights_from(self, ours: Iterable[str], theirs: Mapping[str, str], get: Callable[[str], Tensor]) -> dict[str, Tensor]:
+        """The weights that we call `ours`; `theirs` gives the name in the file of each name in full."""
+        weights = {}
+        for name in ours:
+            rule, names = self._find(name)
+            if all(part in theirs for part in names):
+                pieces = [rule.turn(get(theirs[part])) for part in names]
+                weights[name] = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        return weights
+
+    def names_of(self, ours: str) -> list[str]:
+        """What a weight of ours is called there, in full."""
+        return self._find(ours)[1]
+
+    def full_name(self, name: str) -> str:
+        """A name from a file of today or of long ago, with or without the prefix, as it is written in full today."""
+        name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
+        known_head = any(name.startswith(part.split("{")[0]) for rule in self.heads for part in rule.parts({"n": "", "p": ""}))
+        return name if known_head or name.startswith(self.prefix) else self.prefix + name
+
+    def _find(self, ours: str) -> tuple[Rename, list[str]]:
+        for rule in self.trunk:
+            blanks = rule.match(ours)
+            if blanks is not None:
+                return rule, [self.prefix + part for part in rule.parts(blanks)]
+        for rule in self.heads:
+            blanks = rule.match(ours)
+            if blanks is not None:
+                return rule, rule.parts(blanks)
+        raise KeyError(f"{self.model_type}: no name is known for {ours}")

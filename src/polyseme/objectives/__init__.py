@@ -1,0 +1,34 @@
+"""The objectives: one file each, and this table."""
+
+from collections.abc import Callable
+from typing import Any
+
+from polyseme.config import Config
+from polyseme.models.base import Encoder
+from polyseme.objectives.base import Objective, Source, Together
+from polyseme.objectives.masked import MaskedConfig, MaskedTokens
+from polyseme.objectives.next_sentence import NextSentence
+from polyseme.objectives.next_token import NextToken, NextTokenConfig
+from polyseme.text.tokenizer import Specials
+
+__all__ = ["OBJECTIVES", "Objective", "Source", "Together", "build_objective"]
+
+
+def _masked(config: MaskedConfig, encoder: Encoder, specials: Specials) -> dict[str, Objective]:
+    masked = MaskedTokens(config, encoder, specials)
+    return {"next": NextSentence(encoder, specials), "masked": masked} if config.pairs == "next" else {"masked": masked}
+
+
+def _next_token(config: NextTokenConfig, encoder: Encoder, specials: Specials) -> dict[str, Objective]:
+    return {"next_token": NextToken()}
+
+
+OBJECTIVES: dict[str, tuple[type[Config], Callable[[Any, Encoder, Specials], dict[str, Objective]]]] = {
+    "masked": (MaskedConfig, _masked),
+    "next_token": (NextTokenConfig, _next_token),
+}
+
+
+def build_objective(config: Any, encoder: Encoder, specials: Specials) -> Together:
+    """What a recipe trains for."""
+    return Together(OBJECTIVES[config.kind][1](config, encoder, specials))

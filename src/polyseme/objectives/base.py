@@ -1,0 +1,111 @@
+"""How text becomes batches, and what each batch costs."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from polyseme.models.base import Encoder
+from polyseme.tensors import Batch, Encoded, Outcome, State
+from polyseme.text.store import Store
+from polyseme.text.tokenizer import Specials
+
+
+@dataclass(frozen=True)
+class Source:
+    """A store of tokens, read in rows of one length, so many a batch."""
+
+    store: Store
+    specials: Specials
+    length: int  # tokens a row
+    num_rows: int  # rows a batch
+
+    def starts(self, span: int, *, seed: int, step: int) -> NDArray[np.int64]:
+        """Where in the store the rows of a step begin: each epoch cuts the text anew and visits every cut once."""
+        num_cuts = max(1, self.store.num_tokens // span)
+        rows = np.arange(step * self.num_rows, (step + 1) * self.num_rows)
+        starts = np.empty(self.num_rows, dtype=np.int64)
+        for epoch in np.unique(rows // num_cuts):
+            order, shift = _epoch(seed, int(epoch), num_cuts, span)
+            inside = rows // num_cuts == epoch
+            starts[inside] = order[rows[inside] % num_cuts] * span + shift
+        return starts % self.store.num_tokens
+
+    def read(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The tokens at some positions; the end of the text runs on into its beginning."""
+        return self.store.tokens[positions % self.store.num_tokens].astype(np.int64)
+
+
+@functools.lru_cache(maxsize=4)
+def _epoch(seed: int, epoch: int, num_cuts: int, span: int) -> tuple[NDArray[np.int64], int]:
+    chance = generator(seed, "order", epoch)
+    return chance.permutation(num_cuts), int(chance.integers(span))
+
+
+_PURPOSES = {"order": 0, "rows": 1, "masks": 2}
+
+
+def generator(seed: int, purpose: str, step: int) -> np.random.Generator:
+    """Chance that depends on nothing but its arguments, so that a resumed run has nothing to restore."""
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, _PURPOSES[purpose], step])))
+
+
+class Objective(nn.Module):
+    """Draws rows, asks something of them, and says what the answers cost."""
+
+    def batch(self, source: Source, *, seed: int, step: int) -> Batch:
+        """The batch of a step, a pure function of its arguments."""
+        return self.label(self.draw(source, seed=seed, step=step), seed=seed, step=step)
+
+    def draw(self, source: Source, *, seed: int, step: int) -> Batch:
+        """The rows of a step."""
+        raise NotImplementedError
+
+    def label(self, batch: Batch, *, seed: int, step: int) -> Batch:
+        """The rows with this objective's questions added."""
+        return batch
+
+    def forward(self, encoder: Encoder, batch: Batch, state: State | None = None) -> Outcome:
+        """Encode the rows and say what they cost."""
+        encoded = encoder(batch, state)
+        return dataclasses.replace(self.cost(encoder, encoded, batch), state=encoded.state)
+
+    def cost(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Outcome:
+        """Losses by name, as sums."""
+        raise NotImplementedError
+
+
+class Together(Objective):
+    """Objectives that share one pass: the first draws the rows, each adds its questions and its cost."""
+
+    def __init__(self, parts: Mapping[str, Objective]) -> None:
+        super().__init__()
+        self.names = tuple(parts)
+        for name, part in parts.items():
+            self.add_module(name, part)  # so that a weight is called `masked.bias`, whatever else is trained with it
+
+    @property
+    def parts(self) -> list[Objective]:
+        """The objectives in order."""
+        return [cast(Objective, getattr(self, name)) for name in self.names]
+
+    def draw(self, source: Source, *, seed: int, step: int) -> Batch:
+        return self.parts[0].draw(source, seed=seed, step=step)
+
+    def label(self, batch: Batch, *, seed: int, step: int) -> Batch:
+        for part in self.parts:
+            batch = part.label(batch, seed=seed, step=step)
+        return batch
+
+    def cost(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Outcome:
+        outcomes = [part.cost(encoder, encoded, batch) for part in self.parts]
+        losses = {name: loss for outcome in outcomes for name, loss in outcome.losses.items()}
+        correct = {name: right for outcome in outcomes for name, right in outcome.correct.items()}
+        return Outcome(losses=losses, correct=correct)

@@ -1,0 +1,297 @@
+"""A trained model in the hand: `load` a directory and use it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from polyseme.config import nearest
+from polyseme.errors import CheckpointError, ConfigError
+from polyseme.generation import Sampling, generate_ids
+from polyseme.models.base import Encoder
+from polyseme.models.directory import WEIGHTS, changed_files, open_model
+from polyseme.objectives import OBJECTIVES, Objective, Together, build_objective
+from polyseme.objectives.masked import MaskedTokens
+from polyseme.objectives.next_token import NextToken
+from polyseme.reading import by_length, padded, read
+from polyseme.scoring import Score, likelihoods, pseudo_likelihoods
+from polyseme.tensors import Batch
+from polyseme.text.tokenizer import Specials, Tokenizer
+from polyseme.train.pretraining import Pretraining
+from polyseme.train.recipe import RECIPE, Recipe, read_preset
+from polyseme.train.run import read_history
+from polyseme.train.signals import interruptible
+
+Head = TypeVar("Head", bound=Objective)
+Pool = Literal["mean", "first", "last", "max"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding:
+    """A text as a model sees it: tokens, where they stand in the text, and every layer."""
+
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    layers: list[NDArray[np.float32]]  # each (T, D)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guess:
+    """A token for a blank."""
+
+    token: str
+    probability: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pretrained:
+    """An encoder, the heads it was trained with, its tokenizer where there is one, its recipe where we wrote it."""
+
+    folder: Path
+    family: str
+    encoder: Encoder
+    objective: Together
+    tokenizer: Tokenizer | None
+    recipe: Recipe | None
+
+    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        """Every layer of every token; a text longer than the model is read in pieces."""
+        rows = read(self._tokenizer, texts, self.encoder.config.max_length)
+        encodings = [Encoding(tokens=[], offsets=[], layers=[]) for _ in texts]
+        pieces: dict[int, list[NDArray[np.float32]]] = {}
+        with torch.inference_mode():
+            for group in by_length([len(row.ids) for row in rows]):
+                encoded = self.encoder(padded([rows[number].ids for number in group], self._device))
+                for place, number in enumerate(group):
+                    length = len(rows[number].ids)
+                    pieces[number] = [layer[place, :length].cpu().numpy() for layer in encoded.layers]
+        for number, row in enumerate(rows):
+            encoding = encodings[row.text]
+            encoding.tokens.extend(row.tokens)
+            encoding.offsets.extend(row.offsets)
+            if encoding.layers:
+                encoding.layers[:] = [np.concatenate(both) for both in zip(encoding.layers, pieces[number], strict=True)]
+            else:
+                encoding.layers.extend(pieces[number])
+        return encodings
+
+    def embed(self, texts: Sequence[str], *, pool: Pool = "mean", layer: int = -1) -> NDArray[np.float32]:
+        """One vector a text, (N, D), pooled over its tokens, special ones included."""
+        num_layers = len(self.encoder.widths)
+        if not -num_layers <= layer < num_layers:
+            raise ConfigError(f"there is no layer {layer}; the layers are 0 (the embedding) to {num_layers - 1}")
+        if pool not in ("mean", "first", "last", "max"):
+            raise ConfigError(f"{pool!r} is no way to pool; say mean, first, last or max")
+        rows = read(self._tokenizer, texts, self.encoder.config.max_length)
+        pieces: list[list[tuple[int, NDArray[np.float32]]]] = [[] for _ in texts]
+        with torch.inference_mode():
+            for group in by_length([len(row.ids) for row in rows]):
+                hidden = self.encoder(padded([rows[number].ids for number in group], self._device)).layers[layer]
+                for place, number in enumerate(group):
+                    vectors = hidden[place, : len(rows[number].ids)].cpu().numpy()
+                    pieces[rows[number].text].append((number, vectors))
+        vectors = np.zeros((len(texts), self.encoder.widths[layer]), dtype=np.float32)
+        for text, parts in enumerate(pieces):
+            tokens = np.concatenate([part for _, part in sorted(parts, key=lambda part: part[0])])  # (T, D)
+            pooled = {"mean": tokens.mean, "max": tokens.max}
+            vectors[text] = pooled[pool](0) if pool in pooled else tokens[0 if pool == "first" else -1]
+        return vectors
+
+    def fill(self, text: str, *, top: int = 5) -> list[list[Guess]]:
+        """The likeliest tokens for each blank, written [MASK]."""
+        tokenizer, masked = self._tokenizer, self._head(MaskedTokens, "fill blanks")
+        mask = masked.specials.mask
+        assert mask is not None
+        ids = tokenizer.encode(text.replace("[MASK]", tokenizer.token(mask))).ids
+        blanks = [place for place, id in enumerate(ids) if id == mask]
+        if not blanks:
+            raise ConfigError("there is no blank to fill; write [MASK] where the word is missing")
+        limit = self.encoder.config.max_length
+        start = max(0, min(blanks[0] - limit // 2, len(ids) - limit))
+        window = ids[start : start + limit]
+        blanks = [place - start for place in blanks if place - start < limit]
+        with torch.inference_mode():
+            encoded = self.encoder(Batch.of(torch.tensor([window], device=self._device)))
+            chances = masked.logits(self.encoder, encoded.layers[-1][0, blanks]).softmax(-1)  # (blanks, V)
+            best = chances.topk(min(max(1, top), chances.shape[-1]))
+        return [
+            [Guess(token=tokenizer.token(id), probability=p) for p, id in zip(values, indices, strict=True)]
+            for values, indices in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ]
+
+    def generate(self, prompt: str = "", **sampling: Any) -> str:
+        """What the model writes after `prompt`; the settings are those of `Sampling`."""
+        return "".join(self.stream(prompt, **sampling))
+
+    def stream(self, prompt: str = "", **sampling: Any) -> Iterator[str]:
+        """The same while it is written, in pieces of whole characters."""
+        settings = Sampling.parse(sampling, group="generate")
+        tokenizer, head = self._tokenizer, self._head(NextToken, "generate")
+        end = tokenizer.specials.end
+        ids = tokenizer.encode(prompt, specials=False).ids or ([] if end is None else [end])
+        if not ids:
+            raise ConfigError("there is nothing to go on from; give a prompt")
+        written: list[int] = []
+        shown = ""
+        for id in generate_ids(self.encoder, head, ids, settings, end):
+            written.append(id)
+            text = tokenizer.decode(written)
+            cuts = [text.find(stop) for stop in settings.stop if stop in text]
+            if cuts:
+                yield text[len(shown) : min(cuts)]
+                return
+            # A character of several bytes and the beginning of a stop are held back until they are whole.
+            safe = text.rstrip("\ufffd")
+            safe = safe[: len(safe) - max((_overlap(safe, stop) for stop in settings.stop), default=0)]
+            if len(safe) > len(shown):
+                yield safe[len(shown) :]
+                shown = safe
+        yield tokenizer.decode(written)[len(shown) :]
+
+    def score(self, texts: Sequence[str]) -> list[Score]:
+        """How likely each text is; masked models by pseudo-likelihood, which says so."""
+        if any(isinstance(part, NextToken) for part in self.objective.parts):
+            return likelihoods(self.encoder, self._tokenizer, texts)
+        return pseudo_likelihoods(self.encoder, self._head(MaskedTokens, "score text"), self._tokenizer, texts)
+
+    def _head(self, kind: type[Head], verb: str) -> Head:
+        for part in self.objective.parts:
+            if isinstance(part, kind):
+                return part
+        wanted = "a masked" if kind is MaskedTokens else "a left-to-right"
+        raise ConfigError(f"{self.folder} cannot {verb}: that needs {wanted} model, and this {self.family} has no such head")
+
+    @property
+    def _tokenizer(self) -> Tokenizer:
+        if self.tokenizer is None:
+            raise CheckpointError(f"{self.folder} has no tokenizer files, so it cannot read text; use model.encoder")
+        return self.tokenizer
+
+    @property
+    def _device(self) -> torch.device:
+        return self.encoder.tokens.weight.device
+
+
+def pretrain(
+    family: str,
+    *,
+    corpus: str | Path | Sequence[str | Path],
+    out: str | Path,
+    dev: str | Path | Sequence[str | Path] = (),
+    size: str = "small",
+    budget: str | None = None,
+    seed: int = 0,
+    settings: Sequence[str] = (),
+    resume: bool = False,
+) -> Pretrained:
+    """Train a model from raw text; `settings` are overrides such as "plan.rate=3e-4".
+
+    With `resume`, a run that was broken off in `out` goes on from where it was saved last.
+    """
+    out = Path(out)
+    if resume and (out / RECIPE).exists():
+        training = Pretraining.resume(out)
+    else:
+        recipe = Recipe.preset(
+            family,
+            size,
+            settings,
+            data={"corpus": _paths(corpus), "dev": _paths(dev)},
+            plan={"seed": seed} | ({"budget": budget} if budget else {}),
+        )
+        training = Pretraining.start(recipe, out)
+    with interruptible() as interruption:
+        for _ in training.steps():
+            if interruption.signal:
+                training.pause()
+                raise KeyboardInterrupt(f"saved; go on with resume=True from {out}")
+    return load(training.finish())
+
+
+def _paths(paths: str | Path | Sequence[str | Path]) -> list[str]:
+    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]
+
+
+def load(path: str | Path) -> Pretrained:
+    """Open a model directory, ours or one of the transformers library; `hf:name` takes one from the hub."""
+    folder = _fetch(str(path)[3:]) if str(path).startswith("hf:") else Path(path)
+    if not folder.exists():
+        siblings = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        hint = nearest(folder.name, siblings).split("; there are")[0]
+        raise CheckpointError(f"{folder} does not exist{hint or '; give the directory of a model or run'}")
+    recipe = Recipe.load(folder) if (folder / RECIPE).exists() else None
+    if recipe and not (folder / WEIGHTS).exists():
+        raise CheckpointError(f"{folder} holds a run that has not ended; go on with it by polyseme pretrain --resume")
+    files = open_model(folder, family=recipe.family if recipe else None)
+    tokenizer = Tokenizer.load(folder) if any((folder / name).exists() for name in _TOKENIZER_FILES) else None
+    settings = recipe.objective if recipe else _published_objective(files.family)
+    with torch.device("meta"):
+        heads = build_objective(settings, files.encoder, tokenizer.specials if tokenizer else _NO_TEXT)
+    encoder, found = files.load(heads)
+    whole = {
+        name: part
+        for name, part in zip(heads.names, heads.parts, strict=True)
+        if all(f"{name}.{weight}" in found for weight in part.state_dict())
+    }
+    encoder.eval()
+    objective = Together(whole).eval()
+    return Pretrained(
+        folder=folder, family=files.family, encoder=encoder, objective=objective, tokenizer=tokenizer, recipe=recipe
+    )
+
+
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
+_NO_TEXT = Specials(pad=0, unknown=0, start=0, separator=0, mask=0, end=0)  # heads can be read without a tokenizer
+
+
+def _published_objective(family: str) -> Any:
+    settings = read_preset(family, "base")["objective"]
+    return OBJECTIVES[settings["kind"]][0].parse(settings, group="objective")
+
+
+def _fetch(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    patterns = ["config.json", "model.safetensors", "tokenizer*.json", "vocab.*", "merges.txt", "special_tokens_map.json"]
+    try:
+        return Path(snapshot_download(name, allow_patterns=patterns))
+    except Exception as error:  # whatever the network and the hub come up with
+        raise CheckpointError(f"{name} cannot be had from the hub ({type(error).__name__}); give a local directory") from error
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many characters at the end of `text` may be the beginning of `stop`."""
+    return next((n for n in range(min(len(text), len(stop) - 1), 0, -1) if text.endswith(stop[:n])), 0)
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """What a model or run directory says of itself, read without its weights."""
+    recipe = Recipe.load(folder) if (folder / RECIPE).exists() else None
+    if recipe and not (folder / WEIGHTS).exists():
+        return {"folder": str(folder), "family": recipe.family, "state": "unfinished", "recipe": recipe.dump()}
+    files = open_model(folder, family=recipe.family if recipe else None)
+    facts: dict[str, Any] = {
+        "folder": str(folder),
+        "family": files.family,
+        "state": "whole",
+        "context": files.encoder.context,
+        "parameters": sum(weight.numel() for weight in files.encoder.parameters()),
+        "tensors": len(files.shapes),
+        "model": files.encoder.config.model_dump(),
+        "transformers": files.encoder.foreign.model_type if files.encoder.foreign else None,
+        "changed": changed_files(folder),
+    }
+    rows = read_history(folder)
+    if recipe:
+        facts |= {"corpus": recipe.data.corpus, "budget": recipe.plan.budget, "objective": recipe.objective.model_dump()}
+        facts["tokenizer"] = recipe.tokenizer.model_dump()
+    if rows:
+        facts |= {"steps": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"]}
+        facts["dev"] = next((row["dev"] for row in reversed(rows) if "dev" in row), None)
+    return facts

@@ -1,0 +1,133 @@
+"""How likely a text is (SYSTEMS: perplexity).
+
+Causal models: the sum of -ln p(token | all before it), the first token given the end of another document.
+A text longer than the model is read in windows that move on by half, each token scored once with at least half a
+window before it. Masked models have no likelihood: each token is hidden in turn and the sum is a *pseudo*-likelihood
+(Salazar et al., 2020), on a scale of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from polyseme.layers.softmax import token_nats
+from polyseme.models.base import Encoder
+from polyseme.objectives.masked import MaskedTokens
+from polyseme.reading import by_length, padded, read
+from polyseme.text.store import count_words
+from polyseme.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """The nats of a text, and what they can be divided by."""
+
+    kind: Literal["likelihood", "pseudo-likelihood"]
+    nats: float
+    num_tokens: int
+    num_words: int
+    num_characters: int
+
+    @property
+    def bits_per_character(self) -> float:
+        """Comparable between models and tokenizers."""
+        return self.nats / math.log(2) / self.num_characters if self.num_characters else math.nan
+
+    @property
+    def perplexity(self) -> float:
+        """Per token, so only comparable under one tokenizer."""
+        return _exponential(self.nats, self.num_tokens)
+
+    @property
+    def word_perplexity(self) -> float:
+        """Per word; an ideograph counts as one."""
+        return _exponential(self.nats, self.num_words)
+
+
+def total(scores: Sequence[Score]) -> Score:
+    """The score of all texts as one: nats are added, never perplexities averaged."""
+    return Score(
+        kind=scores[0].kind,
+        nats=math.fsum(score.nats for score in scores),
+        num_tokens=sum(score.num_tokens for score in scores),
+        num_words=sum(score.num_words for score in scores),
+        num_characters=sum(score.num_characters for score in scores),
+    )
+
+
+def likelihoods(encoder: Encoder, tokenizer: Tokenizer, texts: Sequence[str]) -> list[Score]:
+    """Score texts by a model that reads left to right."""
+    limit = encoder.config.max_length
+    start = tokenizer.specials.end if tokenizer.specials.end is not None else tokenizer.specials.start
+    rows: list[list[int]] = []
+    places: list[tuple[int, int]] = []  # of each row: its text, and how many of its last tokens are scored
+    lengths = []
+    for text, tokens in enumerate(tokenizer.encode_batch(texts, specials=False)):
+        ids = ([] if start is None else [start]) + tokens.ids
+        lengths.append(len(tokens.ids))
+        done = 1  # the first has nothing before it
+        while done < len(ids):
+            begin = 0 if done == 1 else done - limit // 2
+            end = min(len(ids), begin + limit + 1)
+            rows.append(ids[begin:end])
+            places.append((text, end - done))
+            done = end
+    nats = [0.0] * len(texts)
+    weight = encoder.tokens.weight
+    with torch.inference_mode():
+        for group in by_length([len(row) for row in rows]):
+            batch = padded([rows[number][:-1] for number in group], weight.device)
+            hidden = encoder(batch).layers[-1]
+            scored = [slice(len(rows[n]) - 1 - places[n][1], len(rows[n]) - 1) for n in group]
+            chosen = torch.cat([hidden[row, part] for row, part in enumerate(scored)])
+            targets = torch.tensor([id for n in group for id in rows[n][-places[n][1] :]], device=weight.device)
+            costs = token_nats(chosen, weight, None, targets)[0].double()
+            for number, cost in zip(group, costs.split([places[n][1] for n in group]), strict=True):
+                nats[places[number][0]] += float(cost.sum())
+    return _scores("likelihood", texts, nats, lengths)
+
+
+def pseudo_likelihoods(encoder: Encoder, masked: MaskedTokens, tokenizer: Tokenizer, texts: Sequence[str]) -> list[Score]:
+    """Score texts by a masked model, hiding one token at a time."""
+    mask = masked.specials.mask
+    nats, lengths = [0.0] * len(texts), [0] * len(texts)
+    asked: list[tuple[int, list[int], int]] = []  # text, row, place of the hidden token
+    for row in read(tokenizer, texts, encoder.config.max_length):
+        for place, (first, last) in enumerate(row.offsets):
+            if last > first:
+                asked.append((row.text, row.ids, place))
+                lengths[row.text] += 1
+    device = encoder.tokens.weight.device
+    with torch.inference_mode():
+        for group in by_length([len(asked[number][1]) for number in range(len(asked))]):
+            batch = padded([asked[number][1] for number in group], device)
+            places = torch.tensor([asked[number][2] for number in group], device=device)
+            rows = torch.arange(len(group), device=device)
+            targets = batch.ids[rows, places].clone()
+            batch.ids[rows, places] = mask  # type: ignore[assignment]
+            hidden = masked.transform(encoder(batch).layers[-1][rows, places])
+            costs = token_nats(hidden, encoder.tokens.weight, masked.bias, targets)[0].double()
+            for number, cost in zip(group, costs.tolist(), strict=True):
+                nats[asked[number][0]] += cost
+    return _scores("pseudo-likelihood", texts, nats, lengths)
+
+
+def _scores(
+    kind: Literal["likelihood", "pseudo-likelihood"], texts: Sequence[str], nats: list[float], lengths: list[int]
+) -> list[Score]:
+    return [
+        Score(kind=kind, nats=nats[n], num_tokens=lengths[n], num_words=count_words(text), num_characters=len(text))
+        for n, text in enumerate(texts)
+    ]
+
+
+def _exponential(nats: float, count: int) -> float:
+    try:
+        return math.exp(nats / count) if count else math.nan
+    except OverflowError:
+        return math.inf

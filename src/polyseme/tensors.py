@@ -1,0 +1,95 @@
+"""What passes between text, models and objectives.
+
+Shapes are written with these letters everywhere: B rows of a batch, T tokens of a row, D width, H heads,
+V vocabulary, C characters of a token.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+IGNORED = -100
+"""The label of a position that is not scored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch:
+    """Rows of tokens with what is asked of them."""
+
+    ids: Tensor  # (B, T)
+    mask: Tensor  # (B, T), True on real tokens
+    segments: Tensor | None = None  # (B, T)
+    chars: Tensor | None = None  # (B, T, C) for families that read characters
+    documents: Tensor | None = None  # (B, T) which packed document a token belongs to
+    labels: Mapping[str, Tensor] = field(default_factory=dict)  # one entry per loss term, IGNORED where not scored
+    counts: Mapping[str, int] = field(default_factory=dict)  # scored items per loss term
+    continues: bool = False  # rows go on from the batch before (recurrent state is carried)
+
+    @classmethod
+    def of(cls, ids: Tensor, **rest: Any) -> Batch:
+        """Rows without padding."""
+        return cls(ids=ids, mask=torch.ones_like(ids, dtype=torch.bool), **rest)
+
+    def labelled(self, name: str, labels: Tensor) -> Batch:
+        """The same rows with one more thing asked of them."""
+        count = int((labels != IGNORED).sum())
+        return dataclasses.replace(self, labels={**self.labels, name: labels}, counts={**self.counts, name: count})
+
+    def split(self, num_rows: int) -> Iterator[Batch]:
+        """The rows in groups of at most `num_rows`, each with its own counts."""
+        if num_rows >= len(self.ids):
+            yield self
+            return
+        for start in range(0, len(self.ids), num_rows):
+            yield self._each(lambda tensor, rows=slice(start, start + num_rows): tensor[rows])  # type: ignore[misc]
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch in another memory."""
+        return self if self.ids.device == device else self._each(lambda tensor: tensor.to(device, non_blocking=True))
+
+    def _each(self, change: Any) -> Batch:
+        def changed(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else change(tensor)
+
+        labels = {name: change(tensor) for name, tensor in self.labels.items()}
+        return dataclasses.replace(
+            self,
+            ids=change(self.ids),
+            mask=change(self.mask),
+            segments=changed(self.segments),
+            chars=changed(self.chars),
+            documents=changed(self.documents),
+            labels=labels,
+            counts={name: int((tensor != IGNORED).sum()) for name, tensor in labels.items()},
+        )
+
+
+class State:
+    """What an encoder carries from one batch to the next: recurrent state, or keys and values."""
+
+    length: int = 0  # tokens read so far
+    room: int | None = None  # tokens that it can hold, where there is a limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoded:
+    """Every layer of an encoder, always; layer 0 is the context-free embedding."""
+
+    layers: tuple[Tensor, ...]  # each (B, T, D)
+    mask: Tensor
+    state: State | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a batch cost: sums by loss term, so that accumulation and data parallelism change nothing."""
+
+    losses: Mapping[str, Tensor]
+    correct: Mapping[str, Tensor] = field(default_factory=dict)  # items got right, counted only while evaluating
+    state: State | None = None  # to go on from

@@ -1,0 +1,697 @@
+"""Tokenizers: text to ids and back, one class over the `tokenizers` library for six kinds."""
+
+import hashlib
+import heapq
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+from pydantic import Field
+from tokenizers import AddedToken, Encoding, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from polyseme.config import Config
+from polyseme.errors import CheckpointError, ConfigError, DataError
+from polyseme.files import size, write_file
+
+LONGEST_TEXT = 10_000_000  # characters that are encoded at once with all their offsets
+_PIECE = 1_000_000  # characters given to the library at once; it needs 130 bytes for each
+_CHUNK = 4_000  # characters of the sample drawn together
+_FEWEST = 8  # tokens that make a vocabulary worth the name
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_SPACE = r"[^\S\x1c-\x1f]"  # white space as Unicode and the library have it
+_INK = r"[\S\x1c-\x1f]"
+
+# Special tokens by role, in the order of their ids.
+_LAYOUTS: dict[str, dict[str, str]] = {
+    "bert": {
+        "pad": "[PAD]",
+        "unknown": "[UNK]",
+        "start": "[CLS]",
+        "separator": "[SEP]",
+        "mask": "[MASK]",
+        "end": "[SEP]",
+    },
+    "gpt2": {"pad": "<|endoftext|>", "end": "<|endoftext|>"},
+    "roberta": {
+        "start": "<s>",
+        "pad": "<pad>",
+        "separator": "</s>",
+        "unknown": "<unk>",
+        "mask": "<mask>",
+        "end": "</s>",
+    },
+    "gpt": {"unknown": "<unk>"},
+    "plain": {"pad": "<pad>", "unknown": "<unk>", "start": "<s>", "separator": "</s>", "end": "</s>"},
+}
+_LAST = {"gpt2": ["<|endoftext|>"], "roberta": ["<mask>"]}  # these follow the vocabulary, as published
+# What transformers calls the roles, the first name it has being the one that counts.
+_FOREIGN = {
+    "pad": ["pad_token"],
+    "unknown": ["unk_token"],
+    "start": ["cls_token", "bos_token"],
+    "separator": ["sep_token", "eos_token"],
+    "mask": ["mask_token"],
+    "end": ["eos_token", "sep_token"],
+}
+
+
+class TokenizerConfig(Config):
+    """How text is cut into tokens."""
+
+    kind: Literal["word", "char", "wordpiece", "bpe", "byte-bpe", "unigram"] = "wordpiece"
+    """What a token is: a word, a character, or a piece of a word learned in one of four ways."""
+    specials: Literal["bert", "gpt2", "roberta", "gpt", "plain"] = "bert"
+    """Whose special tokens are added, and where among the ids."""
+    lowercase: bool = True
+    """Whether capitals and accents are dropped; byte-bpe always keeps them."""
+    min_count: int = Field(default=2, ge=1)
+    """How often a word or pair of pieces must occur to enter the vocabulary."""
+    sample_bytes: int = Field(default=32_000_000, ge=1)
+    """How much of the corpus, drawn at random, the vocabulary is learned from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Specials:
+    """The ids of the special tokens by role."""
+
+    pad: int | None = None
+    unknown: int | None = None
+    start: int | None = None
+    separator: int | None = None
+    mask: int | None = None
+    end: int | None = None  # closes a document in the store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """An encoded text; offsets are in characters of the text, (0, 0) for special tokens that were added."""
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    segments: list[int]
+    special: list[bool]
+
+
+class Tokenizer:
+    """A trained tokenizer."""
+
+    def __init__(self, backend: tokenizers.Tokenizer, config: TokenizerConfig, specials: Specials) -> None:
+        backend.no_padding()
+        backend.no_truncation()
+        self.backend = backend
+        self.config = config
+        self.specials = specials
+        added = backend.get_added_tokens_decoder()
+        roles = {value for value in asdict(specials).values() if value is not None}
+        self.special_ids = frozenset(roles | {number for number, token in added.items() if token.special})
+        self.fingerprint = hashlib.sha256(backend.to_str().encode()).hexdigest()
+        self._single = _Template.probe(backend, pair=False)
+        self._pair = _Template.probe(backend, pair=True)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of ids, special ones included."""
+        return self.backend.get_vocab_size()
+
+    @classmethod
+    def train(cls, config: TokenizerConfig, texts: Iterable[str], *, vocab_size: int) -> Self:
+        """Learn a vocabulary of at most `vocab_size` tokens; the same text gives the same vocabulary."""
+        layout, last = _LAYOUTS[config.specials], _LAST.get(config.specials, [])
+        specials = [token for token in dict.fromkeys(layout.values()) if token not in last]
+        least = len(specials) + len(last) + (256 if config.kind == "byte-bpe" else _FEWEST)
+        if vocab_size < least:
+            raise ConfigError(f"model.vocab_size: {config.kind} needs at least {least} tokens (it was {vocab_size})")
+        sample = draw_sample(texts, config.sample_bytes // (4 if config.kind == "unigram" else 1))
+        unknown = layout.get("unknown", "<|endoftext|>")
+        model, num_tokens = _learn(config, sample, specials, last, unknown, vocab_size)
+        num_learned = num_tokens - len(specials) - len(last) - (256 if config.kind == "byte-bpe" else 0)
+        if num_learned < _FEWEST:
+            raise DataError(f"the corpus has only {max(num_learned, 0)} different tokens; give more text")
+        return cls._build(model, config)
+
+    @classmethod
+    def _build(cls, model: models.Model, config: TokenizerConfig) -> Self:
+        backend = _stages(config, model)
+        layout = _LAYOUTS[config.specials]
+        found = {role: token for role, token in layout.items() if backend.token_to_id(token) is not None}
+        # A mask in a sentence has a space before it, which RoBERTa counts as its own.
+        backend.add_special_tokens(
+            [AddedToken(token, lstrip=token == "<mask>", normalized=False) for token in dict.fromkeys(found.values())]
+        )
+        if config.specials in ("bert", "roberta") and {"start", "separator"} <= found.keys():
+            backend.post_processor = _frame(backend, found["start"], found["separator"], config.specials)
+        return cls(backend, config, _specials(backend, found, config.kind))
+
+    def encode(
+        self, text: str, pair: str | None = None, *, specials: bool = True, max_length: int | None = None
+    ) -> Tokens:
+        """Encode a text or a pair; over `max_length` tokens, the longer of the two is cut at its end."""
+        template = (self._single if pair is None else self._pair) if specials else _Template.none(pair is not None)
+        room = None if max_length is None else max(0, max_length - template.num_specials)
+        parts = [self._part(given, room) for given in (text, pair) if given is not None]
+        return self._assemble(template, parts, room)
+
+    def encode_batch(
+        self, texts: Sequence[str], *, specials: bool = True, max_length: int | None = None
+    ) -> list[Tokens]:
+        """Encode many texts, in parallel."""
+        if any(len(text) > _PIECE for text in texts):
+            return [self.encode(text, specials=specials, max_length=max_length) for text in texts]
+        template = self._single if specials else _Template.none(False)
+        room = None if max_length is None else max(0, max_length - template.num_specials)
+        clean = [mend(text) for text in texts]
+        encodings = guarded(self.backend.encode_batch, clean, add_special_tokens=False)
+        return [self._assemble(template, [_Part.of([(0, encoding)])], room) for encoding in encodings]
+
+    def encode_ids(self, texts: Sequence[str]) -> list[NDArray[np.uint32]]:
+        """The ids alone, without special tokens: the fast way."""
+        pieces = [piece for text in texts for piece in _pieces(mend(text))]
+        owners = [number for number, text in enumerate(texts) for _ in _pieces(text)]
+        encodings = guarded(self.backend.encode_batch_fast, pieces, add_special_tokens=False)
+        ids = [np.array(encoding.ids, dtype=np.uint32) for encoding in encodings]
+        if len(pieces) == len(texts):
+            return ids
+        groups: list[list[NDArray[np.uint32]]] = [[] for _ in texts]
+        for owner, part in zip(owners, ids, strict=True):
+            groups[owner].append(part)
+        return [np.concatenate(group) for group in groups]
+
+    def decode(self, ids: Iterable[int], *, skip_specials: bool = True) -> str:
+        """Text from ids, as near to the original as the kind allows."""
+        numbers = [int(number) for number in ids]
+        wrong = next((number for number in numbers if not 0 <= number < self.vocab_size), None)
+        if wrong is not None:
+            raise DataError(f"{wrong} is no token id; give ids from 0 to {self.vocab_size - 1}")
+        return str(guarded(self.backend.decode, numbers, skip_special_tokens=skip_specials))
+
+    def id(self, token: str) -> int | None:
+        """The id of a token, or None."""
+        return None if _SURROGATE.search(token) else self.backend.token_to_id(token)
+
+    def token(self, id: int) -> str:
+        """The token of an id."""
+        token = self.backend.id_to_token(id) if 0 <= id < 1 << 32 else None
+        if token is None:
+            raise DataError(f"{id} is no token id; give ids from 0 to {self.vocab_size - 1}")
+        return token
+
+    def separable(self) -> re.Pattern[str] | None:
+        """The stretches of a text that are encoded alone as they are in their place, if that is known.
+
+        Between them may be only white space that gives no tokens.
+        """
+        normalizer, splitter = self.backend.normalizer, self.backend.pre_tokenizer
+        added = self.backend.get_added_tokens_decoder().values()
+        if isinstance(splitter, pre_tokenizers.ByteLevel):
+            if normalizer is not None or splitter.add_prefix_space or not splitter.use_regex:
+                return None
+            # A space belongs to the word that follows; other white space before a word is cut by it in its own way.
+            words = [rf" ?{_INK}+", rf"{_SPACE}+(?= {_INK})", rf"{_SPACE}+{_INK}*"]
+            eager = [rf"{_SPACE}+{re.escape(token.content)}{_INK}*" for token in added if token.lstrip]
+            pattern = re.compile("|".join(eager + words))
+        elif isinstance(normalizer, normalizers.BertNormalizer):
+            if not (isinstance(splitter, pre_tokenizers.BertPreTokenizer) or self.config.kind == "char"):
+                return None
+            alone = _IDEOGRAPHS if normalizer.handle_chinese_chars else ""
+            pattern = re.compile(rf"[^ \n{alone}]+" + (f"|[{alone}]" if alone else ""))
+        else:
+            return None
+        cut = any(token.rstrip or token.single_word or not pattern.fullmatch(token.content) for token in added)
+        return None if cut else pattern
+
+    def save(self, folder: Path | str, *, max_length: int | None = None) -> None:
+        """Write the files from which transformers and `load` make the same tokenizer."""
+        folder = Path(folder)
+        names = {role: self.token(number) for role, number in asdict(self.specials).items() if number is not None}
+        if "unknown" not in names and self.config.specials == "gpt2" and "end" in names:
+            names["unknown"] = names["end"]
+        settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
+        bert = self.config.specials == "bert"
+        for role, (name, *others) in _FOREIGN.items():
+            if role in names:
+                settings |= dict.fromkeys([name, *(others if not bert else [])], names[role])
+        if self.config.specials == "gpt2" and "end" in names:
+            settings["bos_token"] = names["end"]
+            settings.pop("sep_token", None)
+        if max_length is not None:
+            settings["model_max_length"] = max_length
+        inputs = ["input_ids", "token_type_ids", "attention_mask"] if bert else ["input_ids", "attention_mask"]
+        settings |= {"model_input_names": inputs, "clean_up_tokenization_spaces": False}
+        settings["polyseme"] = self.config.model_dump()
+        folder.mkdir(parents=True, exist_ok=True)
+        write_file(folder / "tokenizer.json", self.backend.to_str(pretty=True))
+        write_file(folder / "tokenizer_config.json", json.dumps(settings, ensure_ascii=False, indent=2) + "\n")
+
+    @classmethod
+    def load(cls, folder: Path | str) -> Self:
+        """Read what `save`, transformers, Google's BERT or OpenAI's GPT-2 wrote."""
+        folder = Path(folder)
+        settings = _read_json(folder / "special_tokens_map.json") | _read_json(folder / "tokenizer_config.json")
+        if (folder / "tokenizer.json").is_file():
+            try:
+                backend = guarded(tokenizers.Tokenizer.from_file, str(folder / "tokenizer.json"))
+            except DataError as error:
+                raise CheckpointError(f"{folder / 'tokenizer.json'}: {error}; copy it again") from None
+            if "polyseme" in settings:
+                config = TokenizerConfig.parse(settings["polyseme"], group="tokenizer")
+            else:
+                config = _recognize(backend)
+            return cls(backend, config, _specials(backend, _names(settings, config), config.kind))
+        return cls._build(*_published(folder, settings))
+
+    def _part(self, text: str, room: int | None) -> "_Part":
+        if room is None and len(text) > LONGEST_TEXT:
+            raise DataError(f"a text of {size(len(text))} is too long to encode at once; set a max_length or cut it")
+        start, num_tokens = 0, 0
+        encodings = []
+        for piece in _pieces(text):
+            encoding = guarded(self.backend.encode, mend(piece), add_special_tokens=False)
+            encodings.append((start, encoding))
+            start += len(piece)
+            num_tokens += len(encoding)
+            if room is not None and num_tokens >= room:
+                break
+        return _Part.of(encodings)
+
+    def _assemble(self, template: "_Template", parts: list["_Part"], room: int | None) -> Tokens:
+        if room is not None:
+            excess = sum(len(part.ids) for part in parts) - room
+            while excess > 0:  # the longer one first, and from equal lengths on by turns
+                longest = max(parts, key=lambda part: len(part.ids))
+                others = [len(part.ids) for part in parts if part is not longest]
+                lead = len(longest.ids) - max(others, default=0)
+                longest.drop(min(excess, max(1, lead)))
+                excess -= min(excess, max(1, lead))
+        result = Tokens(ids=[], tokens=[], offsets=[], segments=[], special=[])
+        for index, added in enumerate(template.added):
+            for number, segment in added:
+                _extend(result, [number], [self.backend.id_to_token(number) or ""], [(0, 0)], segment)
+                result.special[-1] = True
+            if index < len(parts):
+                part = parts[index]
+                _extend(result, part.ids, part.tokens, part.offsets, template.segments[index])
+                special = [number in self.special_ids for number in part.ids]
+                result.special[len(result.special) - len(special) :] = special
+        return result
+
+
+@dataclass
+class _Part:
+    """One text of a pair, without special tokens."""
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, encodings: Iterable[tuple[int, Encoding]]) -> "_Part":
+        part = cls([], [], [])
+        for start, encoding in encodings:
+            part.ids += encoding.ids
+            part.tokens += encoding.tokens
+            part.offsets += [(a + start, b + start) for a, b in encoding.offsets] if start else encoding.offsets
+        return part
+
+    def drop(self, count: int) -> None:
+        for values in (self.ids, self.tokens, self.offsets):
+            del values[len(values) - count :]
+
+
+@dataclass(frozen=True)
+class _Template:
+    """Which special tokens stand before, between and after the texts."""
+
+    added: list[list[tuple[int, int]]]  # id and segment, one list more than there are texts
+    segments: list[int]
+
+    @property
+    def num_specials(self) -> int:
+        return sum(map(len, self.added))
+
+    @classmethod
+    def none(cls, pair: bool) -> "_Template":
+        return cls([[], [], []] if pair else [[], []], [0, 1] if pair else [0])
+
+    @classmethod
+    def probe(cls, backend: tokenizers.Tokenizer, *, pair: bool) -> "_Template":
+        """Ask the library what it adds, so that any tokenizer.json is followed."""
+        encoding = guarded(backend.encode, "a", "a") if pair else guarded(backend.encode, "a")
+        template = cls.none(pair)
+        place = 0
+        for number, segment, sequence in zip(encoding.ids, encoding.type_ids, encoding.sequence_ids, strict=True):
+            if sequence is None:
+                template.added[place].append((number, segment))
+            else:
+                place = sequence + 1
+                template.segments[sequence] = segment
+        return template
+
+
+def guarded(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Call into the library; what it throws, panics included, becomes a DataError."""
+    try:
+        return function(*arguments, **options)
+    except BaseException as error:  # a panic of the Rust code is not an Exception
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            why = (str(error).splitlines() or [""])[0]
+            raise DataError(f"the tokenizer cannot take this ({why:.200})") from None
+        raise
+
+
+def mend(text: str) -> str:
+    """Replace lone surrogates, which no encoding knows, one character for one."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub("\ufffd", text)
+    return text
+
+
+def draw_sample(texts: Iterable[str], num_bytes: int) -> list[str]:
+    """A random part of the texts of at most `num_bytes`, in order; all of them when they are few."""
+    draw = random.Random(0)
+    kept: list[tuple[float, int, int, str]] = []  # a heap whose first has the worst lot
+    total = number = 0
+    for text in texts:
+        for chunk in _pieces(text, _CHUNK):
+            number += 1
+            lot = -draw.random()
+            length = len(chunk) if chunk.isascii() else len(mend(chunk).encode())
+            if total + length > num_bytes and kept and lot < kept[0][0]:
+                continue
+            heapq.heappush(kept, (lot, number, length, chunk))
+            total += length
+            while total > num_bytes and len(kept) > 1:
+                total -= heapq.heappop(kept)[2]
+    return [mend(chunk) for _, _, _, chunk in sorted(kept, key=lambda entry: entry[1])]
+
+
+def _pieces(text: str, longest: int = _PIECE) -> Iterator[str]:
+    """Cut a text before spaces into pieces that the library can hold."""
+    start = 0
+    while len(text) - start > longest:
+        end = text.rfind(" ", start + 1, start + longest)
+        if end < 0:
+            end = max(text.rfind("\n", start + 1, start + longest), text.rfind("。", start, start + longest - 1) + 1)
+        end = end if end > start else start + longest
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _extend(tokens: Tokens, ids: list[int], names: list[str], offsets: list[tuple[int, int]], segment: int) -> None:
+    tokens.ids.extend(ids)
+    tokens.tokens.extend(names)
+    tokens.offsets.extend(offsets)
+    tokens.segments.extend([segment] * len(ids))
+    tokens.special.extend([False] * len(ids))
+
+
+def _stages(config: TokenizerConfig, model: models.Model) -> tokenizers.Tokenizer:
+    """A tokenizer of a kind, without special tokens."""
+    backend = tokenizers.Tokenizer(model)
+    if config.kind == "byte-bpe":
+        backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        backend.decoder = decoders.ByteLevel()
+    elif config.kind == "unigram":
+        plain = [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()] if config.lowercase else []
+        spaces = [normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Strip()]
+        backend.normalizer = normalizers.Sequence([*plain, normalizers.NFKC(), *spaces])
+        backend.pre_tokenizer = pre_tokenizers.Metaspace()
+        backend.decoder = decoders.Metaspace()
+    else:
+        backend.normalizer = normalizers.BertNormalizer(lowercase=config.lowercase)
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.decoder = decoders.BPEDecoder() if config.kind == "bpe" else decoders.WordPiece()
+        if config.kind == "char":
+            every = pre_tokenizers.Split(tokenizers.Regex(r"\S"), "isolated")
+            backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), every])
+            backend.decoder = decoders.Fuse()
+    return backend
+
+
+def _frame(backend: tokenizers.Tokenizer, start: str, separator: str, style: str) -> processors.TemplateProcessing:
+    second = 1 if style == "bert" else 0
+    between = separator if style == "bert" else f"{separator} {separator}"
+    return processors.TemplateProcessing(
+        single=f"{start} $A {separator}",
+        pair=f"{start} $A {between} $B:{second} {separator}:{second}",
+        special_tokens=[(token, backend.token_to_id(token)) for token in (start, separator)],
+    )
+
+
+def _specials(backend: tokenizers.Tokenizer, names: Mapping[str, str], kind: str) -> Specials:
+    found = {role: backend.token_to_id(token) for role, token in names.items()}
+    if kind == "byte-bpe" and found.get("unknown") == found.get("end"):
+        found.pop("unknown", None)  # bytes are never unknown; GPT-2 names a token for form's sake
+    return Specials(**found)
+
+
+def _learn(
+    config: TokenizerConfig, sample: list[str], specials: list[str], last: list[str], unknown: str, vocab_size: int
+) -> tuple[models.Model, int]:
+    """The model of a tokenizer and the number of its tokens.
+
+    The library numbers pieces in the order in which a hash table happens to give them; passing the alphabet as if it
+    were special tokens numbers it beforehand, so that two runs agree.
+    """
+    kind, size = config.kind, vocab_size - len(last)
+    options = {"min_frequency": config.min_count, "show_progress": False}
+    if kind in ("word", "char"):
+        backend = _stages(config, models.WordLevel(unk_token=unknown))
+        trainer = trainers.WordLevelTrainer(vocab_size=size, special_tokens=specials, **options)
+        vocab = _numbered(_train(backend, sample, trainer)["vocab"], last)
+        return models.WordLevel(vocab, unk_token=unknown), len(vocab)
+    if kind == "byte-bpe":
+        backend = _stages(config, models.BPE())
+        runs = tokenizers.Regex(f"[\u3040-\u30ff{_IDEOGRAPHS}]{{1,4}}")
+        # Ideographs come in long runs that never repeat; short ones teach the same merges in a tenth of the memory.
+        backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(runs, "isolated"), backend.pre_tokenizer])
+        letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+        trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=specials, initial_alphabet=letters, **options)
+        state = _train(backend, sample, trainer)
+        vocab = _numbered(state["vocab"], last)
+        return models.BPE(vocab, _pairs(state)), len(vocab)
+    if kind == "unigram":
+        return _learn_unigram(config, sample, specials, last, unknown, vocab_size)
+
+    suffix = "</w>" if kind == "bpe" else None
+    backend = _stages(
+        config,
+        models.WordPiece(unk_token=unknown)
+        if suffix is None
+        else models.BPE(unk_token=unknown, end_of_word_suffix=suffix),
+    )
+    letters = _alphabet(backend, sample, size * 3 // 4)
+    inner = [letter for letter in letters if _joins(backend, letter, before=suffix is not None)]
+    if suffix is None:
+        forms = letters + [f"##{letter}" for letter in inner]
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=size,
+            special_tokens=specials + forms,
+            initial_alphabet=letters,
+            limit_alphabet=len(letters),
+            **options,
+        )
+        vocab = _numbered(_train(backend, sample, trainer)["vocab"], last)
+        return models.WordPiece(vocab, unk_token=unknown, max_input_chars_per_word=100), len(vocab)
+    # The library also numbers letters that only ever end a word; they are left out again.
+    useless = set(letters) - set(inner)
+    forms = inner + [f"{letter}{suffix}" for letter in letters]
+    trainer = trainers.BpeTrainer(
+        vocab_size=size + len(useless),
+        special_tokens=specials + forms,
+        initial_alphabet=letters,
+        limit_alphabet=len(letters),
+        end_of_word_suffix=suffix,
+        **options,
+    )
+    state = _train(backend, sample, trainer)
+    vocab = _numbered({token: number for token, number in state["vocab"].items() if token not in useless}, last)
+    return models.BPE(vocab, _pairs(state), unk_token=unknown, end_of_word_suffix=suffix), len(vocab)
+
+
+def _learn_unigram(
+    config: TokenizerConfig, sample: list[str], specials: list[str], last: list[str], unknown: str, vocab_size: int
+) -> tuple[models.Model, int]:
+    """Start from twice too many pieces, found by merging, and drop the least used until the size is right.
+
+    The library's own trainer gives another vocabulary every time and needs 180 bytes for each byte of Chinese;
+    here pieces are counted in the best segmentation of each word instead of in all of them.
+    """
+    backend = _stages(config, models.BPE())
+    runs = re.compile(rf"▁?(?:[{_IDEOGRAPHS}]{{1,4}}|[^\W{_IDEOGRAPHS}]+|[^\w\s▁])|▁")
+    normalize = backend.normalizer.normalize_str
+    texts = [" ".join(runs.findall("▁" + normalize(chunk).replace(" ", "▁"))) for chunk in sample]
+    counts = Counter(word for text in texts for word in text.split(" "))
+    words = sorted(counts)
+    weights = np.array([counts[word] for word in words], dtype=np.float64)
+
+    plain = tokenizers.Tokenizer(models.BPE())
+    plain.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    num_pieces = vocab_size - len(specials) - len(last)
+    letters = _alphabet(plain, texts, num_pieces * 3 // 4)
+    trainer = trainers.BpeTrainer(
+        vocab_size=2 * num_pieces,
+        min_frequency=config.min_count,
+        special_tokens=letters,
+        initial_alphabet=letters,
+        limit_alphabet=len(letters),
+        max_token_length=16,
+        show_progress=False,
+    )
+    pieces = list(_numbered(_train(plain, texts, trainer)["vocab"], []))
+    used = np.ones(len(pieces))
+    for _ in range(8):
+        scores = np.log(used + 0.1) - np.log(used.sum())
+        model = models.Unigram([("", 0.0), *zip(pieces, scores.tolist(), strict=True)], 0, False)
+        encodings = tokenizers.Tokenizer(model).encode_batch_fast(words, add_special_tokens=False)
+        ids = np.array([number for encoding in encodings for number in encoding.ids])
+        lengths = [len(encoding) for encoding in encodings]
+        used = np.bincount(ids, np.repeat(weights, lengths), minlength=len(pieces) + 1)[1:]
+        keep = max(num_pieces, len(pieces) * 3 // 4)
+        order = sorted(range(len(pieces)), key=lambda index: (len(pieces[index]) > 1, -used[index], pieces[index]))
+        order = sorted(order[:keep], key=lambda index: (-used[index], pieces[index]))
+        pieces, used = [pieces[index] for index in order], used[order]
+    scores = np.log(used + 0.1) - np.log(used.sum())
+    entries = [
+        *((token, 0.0) for token in specials),
+        *zip(pieces, scores.tolist(), strict=True),
+        *((token, 0.0) for token in last),
+    ]
+    names = [token for token, _ in entries]
+    return models.Unigram(entries, names.index(unknown), False), len(entries)
+
+
+def _train(backend: tokenizers.Tokenizer, sample: list[str], trainer: trainers.Trainer) -> dict[str, Any]:
+    guarded(backend.train_from_iterator, sample, trainer)
+    state: dict[str, Any] = json.loads(backend.model.__getstate__())
+    return state
+
+
+def _alphabet(backend: tokenizers.Tokenizer, sample: list[str], most: int) -> list[str]:
+    """The letters that make up 99.95 % of the sample, so that Chinese gets its thousands and English no more."""
+    counts: Counter[str] = Counter()
+    for chunk in sample:
+        counts.update(backend.normalizer.normalize_str(chunk) if backend.normalizer else chunk)
+    ranked = sorted(
+        ((letter, count) for letter, count in counts.items() if not letter.isspace()),
+        key=lambda entry: (-entry[1], entry[0]),
+    )
+    rest = sum(count for _, count in ranked)
+    spare = rest * 0.0005
+    letters: list[str] = []
+    for letter, count in ranked:
+        if rest <= spare or most <= 0:
+            break
+        letters.append(letter)
+        rest -= count
+        most -= 1 + _joins(backend, letter, before=False)
+    return sorted(letters)
+
+
+def _joins(backend: tokenizers.Tokenizer, letter: str, *, before: bool) -> bool:
+    """Whether a letter can be one word with a letter that follows, or else precedes, it."""
+    pair = letter + "a" if before else "a" + letter
+    text = backend.normalizer.normalize_str(pair) if backend.normalizer else pair
+    return len(backend.pre_tokenizer.pre_tokenize_str(text)) == 1
+
+
+def _numbered(vocab: Mapping[str, int], last: list[str]) -> dict[str, int]:
+    ordered = sorted(vocab, key=lambda token: vocab[token])
+    return {token: number for number, token in enumerate([*ordered, *last])}
+
+
+def _pairs(state: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(first, second) for first, second in state["merges"]]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}: not readable as JSON; copy it again")
+    return content
+
+
+def _recognize(backend: tokenizers.Tokenizer) -> TokenizerConfig:
+    """The settings that come nearest to a tokenizer made elsewhere."""
+    state = json.loads(backend.to_str())
+    vocab = backend.get_vocab()
+    kind = {"WordPiece": "wordpiece", "WordLevel": "word", "Unigram": "unigram"}.get(state["model"]["type"], "bpe")
+    if kind == "bpe" and '"ByteLevel"' in json.dumps(state["pre_tokenizer"]):
+        kind = "byte-bpe"
+    lowercase = kind != "byte-bpe" and re.search(r'"lowercase": true|"Lowercase"', json.dumps(state["normalizer"]))
+    return TokenizerConfig.parse(
+        {"kind": kind, "specials": _style(vocab), "lowercase": bool(lowercase)}, group="tokenizer"
+    )
+
+
+def _style(vocab: Mapping[str, int]) -> str:
+    marks = {"[CLS]": "bert", "<mask>": "roberta", "<s>": "plain", "<|endoftext|>": "gpt2", "[UNK]": "bert"}
+    return next((style for mark, style in marks.items() if mark in vocab), "gpt")
+
+
+def _names(settings: Mapping[str, Any], config: TokenizerConfig) -> dict[str, str]:
+    """Special tokens by role, from what transformers wrote or else from their usual names."""
+    names = dict(_LAYOUTS[config.specials])
+    if "polyseme" in settings:
+        return names
+    for role, keys in _FOREIGN.items():
+        values = [settings.get(key) for key in keys]
+        tokens = [value.get("content") if isinstance(value, dict) else value for value in values]
+        named = next((token for token in tokens if isinstance(token, str)), None)
+        if named is not None and not (config.specials == "gpt2" and role in ("start", "separator")):
+            names[role] = named
+    return names
+
+
+def _published(folder: Path, settings: Mapping[str, Any]) -> tuple[models.Model, TokenizerConfig]:
+    """BERT's vocab.txt, or the vocabulary and merges of GPT, GPT-2 and RoBERTa."""
+
+    def first(*names: str) -> Path | None:
+        return next((folder / name for name in names if (folder / name).is_file()), None)
+
+    words, codes = first("vocab.txt"), first("vocab.json", "encoder.json")
+    merges = first("merges.txt", "vocab.bpe")
+    try:
+        if words is not None:
+            lines = words.read_text(encoding="utf-8").split("\n")
+            vocab = {line.rstrip("\r"): number for number, line in enumerate(lines) if line}
+            lowercase = bool(settings.get("do_lower_case", True))
+            config = TokenizerConfig(kind="wordpiece", specials="bert", lowercase=lowercase)
+            return models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100), config
+        if codes is not None and merges is not None:
+            vocab = _read_json(codes)
+            lines = merges.read_text(encoding="utf-8").split("\n")
+            pairs = [
+                (a, b)
+                for a, _, b in (line.partition(" ") for line in lines if line and not line.startswith("#version"))
+            ]
+            if any(token.endswith("</w>") for token in vocab):
+                vocab.setdefault("<unk>", 0)
+                config = TokenizerConfig(kind="bpe", specials="gpt")
+                return models.BPE(vocab, pairs, unk_token="<unk>", end_of_word_suffix="</w>"), config
+            config = TokenizerConfig.parse(
+                {"kind": "byte-bpe", "specials": _style(vocab), "lowercase": False}, group="tokenizer"
+            )
+            return guarded(models.BPE, vocab, pairs), config
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder}: the vocabulary cannot be read ({error}); copy it again") from None
+    raise CheckpointError(
+        f"{folder}: no tokenizer here; it needs tokenizer.json, vocab.txt, or vocab.json and merges.txt"
+    )

@@ -1,0 +1,59 @@
+"""The model card: what a stranger has to know of a model directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from polyseme.files import write_file
+from polyseme.models.base import Encoder
+from polyseme.text.store import Store
+from polyseme.train.recipe import Recipe
+from polyseme.train.run import read_history
+
+_FIGURES = {
+    "masked": "nats a masked token",
+    "masked_accuracy": "masked tokens guessed right",
+    "next": "nats a pair (does B follow A?)",
+    "next_accuracy": "pairs judged right",
+    "next_token": "nats a token",
+    "next_token_accuracy": "next tokens guessed right",
+    "bits_per_character": "bits a character",
+}
+
+
+def write_card(folder: Path, recipe: Recipe, store: Store, encoder: Encoder, command: str) -> None:
+    """Write README.md from what the run recorded."""
+    rows = read_history(folder)
+    last = rows[-1] if rows else {}
+    dev = next((row["dev"] for row in reversed(rows) if "dev" in row), {})
+    parameters = sum(weight.numel() for weight in encoder.parameters())
+    scores = "\n".join(f"| {_FIGURES.get(name, name)} | {value:.4f} |" for name, value in dev.items())
+    architecture = ", ".join(f"{name} {value}" for name, value in recipe.model.model_dump().items())
+    measured = f"## Measured on the dev text\n\n| figure | value |\n|---|---|\n{scores}\n" if dev else "No dev text was given.\n"
+    opens = (
+        f"It opens with `transformers` too: `AutoModel.from_pretrained({str(folder)!r})`.\n" if encoder.foreign else ""
+    )
+    write_file(
+        folder / "README.md",
+        f"""# {folder.name}: {recipe.family}, {parameters:,} parameters
+
+Pretrained by Polyseme on {store.num_words:,} words ({store.num_documents:,} documents, {store.num_tokens:,} tokens) of
+{", ".join(f"`{Path(path).name}`" for path in recipe.data.corpus)}: {last.get("tokens", 0):,} tokens seen in
+{last.get("step", 0):,} steps and {last.get("seconds", 0):.0f} seconds (budget {recipe.plan.budget}, seed {recipe.plan.seed}).
+
+Sizes: {architecture}.
+
+{measured}
+## Use
+
+```python
+import polyseme as ps
+model = ps.load({str(folder)!r})
+```
+
+{opens}
+{f"## Made by{chr(10)}{chr(10)}```{chr(10)}{command}{chr(10)}```{chr(10)}" if command else ""}
+Every setting is in `recipe.toml`, every figure in `history.jsonl`. The model knows what that text says and nothing
+else, errors and prejudices included.
+""",
+    )

@@ -1,0 +1,101 @@
+"""Checkpoints: each a folder that is whole or not there, with a checksum of every file."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from polyseme.errors import CheckpointError, ConfigError
+from polyseme.files import require_space, sha256, whole_folder
+from polyseme.machine import num_cores
+from polyseme.train.learner import LearnerState
+from polyseme.weights import read_tensors, write_tensors
+
+logger = logging.getLogger(__name__)
+
+MANIFEST = "manifest.json"
+_NUM_KEPT = 2
+
+
+def fingerprint(*, data: str, recipe: str) -> dict[str, Any]:
+    """What a resumed run must share with the first for its weights to be the same bit for bit."""
+    return {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "cores": num_cores(),
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "processes": 1,
+        "dtype": "float32",
+        "data": data,
+        "recipe": recipe,
+    }
+
+
+def save_checkpoint(
+    folder: Path, state: LearnerState, *, step: int, fingerprint: Mapping[str, Any], dev_loss: float | None = None
+) -> Path:
+    """Write one checkpoint beside the others and drop those no longer needed: the last two and the best stay."""
+    folder.mkdir(exist_ok=True)
+    num_bytes = sum(t.numel() * t.element_size() for group in state.tensors.values() for t in group.values())
+    require_space(folder, num_bytes, CheckpointError)
+    path = folder / f"{step:07d}"
+    if path.exists():  # one that could not be read, or the same step again
+        shutil.rmtree(path)
+    with whole_folder(path) as beside:
+        for group, tensors in state.tensors.items():
+            write_tensors(beside / f"{group}.safetensors", tensors)
+        manifest = {
+            "step": step,
+            "values": state.values,
+            "files": {file.name: sha256(file) for file in sorted(beside.iterdir())},
+            "dev_loss": dev_loss,
+            "fingerprint": dict(fingerprint),
+        }
+        (beside / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+    _prune(folder)
+    return path
+
+
+def load_checkpoint(folder: Path) -> tuple[LearnerState, dict[str, Any]] | None:
+    """The newest checkpoint whose files are as they were written, with its manifest; nothing where there is none."""
+    for path in reversed(_paths(folder)):
+        try:
+            manifest = json.loads((path / MANIFEST).read_text())
+            for name, digest in manifest["files"].items():
+                if sha256(path / name) != digest:
+                    raise CheckpointError(f"{path / name} is not as it was written")
+            tensors = {name.removesuffix(".safetensors"): read_tensors(path / name) for name in manifest["files"]}
+            return LearnerState(tensors=tensors, values=manifest["values"]), manifest
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, CheckpointError, ConfigError) as error:
+            logger.warning("checkpoint %s cannot be used (%s); trying the one before", path, error)
+    return None
+
+
+def _paths(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if re.fullmatch(r"\d{7,}", path.name))
+
+
+def _prune(folder: Path) -> None:
+    paths = _paths(folder)
+    losses = {path: _dev_loss(path) for path in paths}
+    best = min(paths, key=lambda path: losses[path])
+    for path in paths[:-_NUM_KEPT]:
+        if path != best or losses[path] == float("inf"):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _dev_loss(path: Path) -> float:
+    try:
+        loss = json.loads((path / MANIFEST).read_text())["dev_loss"]
+    except (OSError, ValueError, KeyError):
+        return float("inf")
+    return float("inf") if loss is None else float(loss)

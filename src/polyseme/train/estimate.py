@@ -1,0 +1,104 @@
+"""What a recipe will cost, before it is paid."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import time
+from dataclasses import dataclass
+
+import torch
+
+from polyseme.errors import ConfigError
+from polyseme.files import size
+from polyseme.machine import available_memory
+from polyseme.models import FAMILIES
+from polyseme.models.base import Encoder
+from polyseme.objectives import Objective, Source
+from polyseme.train.learner import GradientLearner, evaluate
+from polyseme.train.plan import Budget, PlanConfig
+from polyseme.train.recipe import Recipe
+
+NUM_EVALUATIONS = 10
+"""Looks at the dev text in a run, where the recipe does not say."""
+
+_MEASURED_SECONDS = 3.0
+_MIN_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large a model is, and what training it takes."""
+
+    parameters: int
+    memory: int  # bytes: weights, gradients, two moments, activations
+
+
+def measure_size(recipe: Recipe) -> Size:
+    """Count without building: on torch's meta device, a terabyte takes no room."""
+    try:
+        with torch.device("meta"):
+            encoder = FAMILIES[recipe.family](recipe.model)
+    except (RuntimeError, OverflowError):
+        raise ConfigError("the model is too large to be counted; make model.width or model.vocab_size less") from None
+    parameters = sum(weight.numel() for weight in encoder.parameters())
+    micro_tokens = min(recipe.plan.batch_tokens, max(recipe.plan.micro_tokens, recipe.data.length))
+    # About twenty numbers of a layer's width are kept for each token until the backward pass (measured).
+    activations = 4 * 20 * micro_tokens * sum(encoder.widths)
+    logits = 4 * 3 * 512 * recipe.model.vocab_size
+    return Size(parameters, 16 * parameters + activations + logits)
+
+
+def check_memory(recipe: Recipe) -> Size:
+    """Refuse what this machine cannot hold."""
+    needed, free = measure_size(recipe), available_memory()
+    if needed.memory > free:
+        raise ConfigError(
+            f"training {needed.parameters:,} parameters takes about {size(needed.memory)} and {size(free)} are free; "
+            "choose a smaller --size, or make model.width, model.vocab_size or plan.micro_tokens less"
+        )
+    return needed
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Seconds that things take on this machine."""
+
+    step: float
+    evaluation: float
+    spent: float  # on finding out
+
+    def steps_in(self, seconds: float) -> int:
+        """Steps that fit, leaving time for the looks at the dev text."""
+        return max(1, int((seconds - self.spent - NUM_EVALUATIONS * self.evaluation) / self.step))
+
+    def seconds_for(self, steps: int) -> float:
+        """How long a run of so many steps takes."""
+        return steps * self.step + NUM_EVALUATIONS * self.evaluation
+
+
+def measure_pace(
+    encoder: Encoder, objective: Objective, source: Source, plan: PlanConfig, *, dev: Source | None, dev_batches: int
+) -> Pace:
+    """Learn for a few seconds on a copy that is thrown away."""
+    started = time.perf_counter()
+    budget = Budget.parse(plan.budget)
+    limit = min(_MEASURED_SECONDS, 0.1 * budget.amount) if budget.unit == "seconds" else _MEASURED_SECONDS
+    encoder, objective = copy.deepcopy((encoder, objective))
+    learner = GradientLearner(encoder, objective, source, plan.replace(steps=10**9))
+    steps = learner.steps()
+    next(steps)  # the first also allocates and compiles
+    times = []
+    for _ in itertools.count():
+        before = time.perf_counter()
+        next(steps)
+        times.append(time.perf_counter() - before)
+        if len(times) >= _MIN_STEPS and time.perf_counter() - started > limit:
+            break
+    steps.close()
+    evaluation = 0.0
+    if dev is not None:
+        before = time.perf_counter()
+        evaluate(encoder, objective, dev, num_batches=min(4, dev_batches))
+        evaluation = (time.perf_counter() - before) / min(4, dev_batches) * dev_batches
+    return Pace(sum(times) / len(times), evaluation, time.perf_counter() - started)

@@ -1,0 +1,99 @@
+"""Budgets, schedules and groups of weights: pure functions of the step."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from polyseme.config import Config
+from polyseme.errors import ConfigError
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+_SCALES = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How long to train: an amount of seconds, steps, tokens or epochs."""
+
+    amount: float
+    unit: Literal["seconds", "steps", "tokens", "epochs"]
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """Read `90s`, `10m`, `2h`, `500steps`, `2Mtokens` or `3epochs`."""
+        found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*(?:([smh])|([kMG]?)(step|token|epoch)s?)", text.strip())
+        if found is None or float(found[1]) == 0:
+            raise ConfigError(f"{text!r:.60} is no budget; say 90s, 10m, 2h, 500steps, 2Mtokens or 3epochs")
+        if found[2]:
+            return cls(float(found[1]) * _UNITS[found[2]], "seconds")
+        units: dict[str, Literal["steps", "tokens", "epochs"]] = {"step": "steps", "token": "tokens", "epoch": "epochs"}
+        return cls(float(found[1]) * _SCALES[found[3]], units[found[4]])
+
+    def steps(self, *, tokens_per_step: int, tokens_per_epoch: int) -> int | None:
+        """The number of steps, or nothing where only a clock can tell."""
+        if self.unit == "seconds":
+            return None
+        per_step = {"steps": 1.0, "tokens": tokens_per_step, "epochs": tokens_per_step / max(1, tokens_per_epoch)}
+        return max(1, round(self.amount / per_step[self.unit]))
+
+
+class PlanConfig(Config):
+    """How the weights move."""
+
+    budget: str = "10m"  # how long to train
+    steps: int = Field(0, ge=0)  # what the budget came to; measured once and then kept
+    seed: int = Field(0, ge=0, lt=2**32)
+    batch_tokens: int = Field(4096, ge=1)  # tokens behind one move of the weights
+    micro_tokens: int = Field(16384, ge=1)  # of these, tokens that go through the model at once
+    rate: float = Field(1e-3, gt=0)  # the highest learning rate
+    schedule: Literal["constant", "linear", "cosine", "trapezoid"] = "linear"  # its course after the warm-up
+    warmup: float = Field(0.06, ge=0, lt=1)  # share of the steps in which the rate rises
+    cooldown: float = Field(0.25, gt=0, le=1)  # share of the steps in which a trapezoid falls
+    beta1: float = Field(0.9, ge=0, lt=1)
+    beta2: float = Field(0.98, ge=0, lt=1)
+    epsilon: float = Field(1e-6, gt=0)
+    decay: float = Field(0.01, ge=0)  # of weights; norms and biases are left alone
+    clip: float = Field(1.0, gt=0)  # largest norm of a gradient
+    save_every: int = Field(0, ge=0)  # steps between checkpoints; 0: once a minute
+    evaluate_every: int = Field(0, ge=0)  # steps between looks at the dev text; 0: ten times a run
+    threads: int = Field(0, ge=0, le=1024)  # 0: all cores
+
+    @field_validator("budget")
+    @classmethod
+    def _readable(cls, text: str) -> str:
+        try:
+            Budget.parse(text)
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+        return text
+
+
+def rate_at(plan: PlanConfig, step: int) -> float:
+    """The learning rate of a step, counted from 0, of `plan.steps`."""
+    return plan.rate * _share(plan, step)
+
+
+def _share(plan: PlanConfig, step: int) -> float:
+    warmup = plan.warmup * plan.steps
+    if step + 1 < warmup:
+        return (step + 1) / warmup
+    # The last step still moves: the rate would reach 0 one step later.
+    left = (plan.steps - step) / max(1.0, plan.steps - warmup)
+    left = min(1.0, left)
+    if plan.schedule == "constant":
+        return 1.0
+    if plan.schedule == "cosine":
+        return 0.5 * (1 - math.cos(math.pi * left))
+    if plan.schedule == "trapezoid":
+        return min(1.0, (plan.steps - step) / max(1.0, plan.cooldown * plan.steps))
+    return left
+
+
+def decays(name: str, num_dimensions: int) -> bool:
+    """Whether a weight is pulled towards zero: matrices and embeddings are, norms and biases are not."""
+    return num_dimensions > 1 and not name.endswith(".bias")

@@ -1,0 +1,247 @@
+"""From raw text to a model directory."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import torch
+
+from polyseme.errors import CheckpointError, ConfigError, DataError, TrainingError
+from polyseme.files import cache_folder, whole_folder
+from polyseme.models import FAMILIES
+from polyseme.models.base import Encoder
+from polyseme.models.directory import CONFIG, WEIGHTS, write_manifest, write_model
+from polyseme.objectives import Source, Together, build_objective
+from polyseme.text.corpus import Corpus
+from polyseme.text.samples import SAMPLES, sample_text
+from polyseme.text.store import Store, prepare
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.train.card import write_card
+from polyseme.train.estimate import NUM_EVALUATIONS, Pace, check_memory, measure_pace
+from polyseme.train.learner import GradientLearner, Step, evaluate
+from polyseme.train.plan import Budget
+from polyseme.train.recipe import RECIPE, Recipe
+from polyseme.train.run import Run, check_unused
+
+_DEV_TOKENS = 32_768  # of a look at the dev text on the way; the last one reads all of it
+_ALL_DEV_TOKENS = 1_000_000
+_DRY_CHARACTERS = 2_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """A step, and what was done after it."""
+
+    step: Step
+    dev: dict[str, float] | None = None
+
+
+def open_corpora(recipe: Recipe) -> tuple[Corpus, Corpus | None]:
+    """The text to learn from and the text to measure on; a sample brings both."""
+    corpus, dev = recipe.data.corpus, recipe.data.dev
+    if not corpus:
+        raise ConfigError(f"there is no text to learn from; give --corpus a path, or a sample: {', '.join(SAMPLES)}")
+    if len(corpus) == 1 and corpus[0] in SAMPLES and not Path(corpus[0]).exists():
+        text = sample_text(corpus[0])
+        return Corpus(*text.train), Corpus(*(dev or text.dev), column=recipe.data.column)
+    train = Corpus(*corpus, column=recipe.data.column)
+    return train, Corpus(*dev, column=recipe.data.column) if dev else None
+
+
+def train_tokenizer(recipe: Recipe, corpus: Corpus) -> Tokenizer:
+    """Train a tokenizer on a corpus, or take the one that the same text and settings gave before."""
+    key = f"{corpus.fingerprint()[:24]}-{recipe.tokenizer.digest()}-{recipe.model.vocab_size}"
+    folder = cache_folder() / "tokenizers" / key
+    if folder.is_dir():
+        try:
+            return Tokenizer.load(folder)
+        except CheckpointError:
+            shutil.rmtree(folder)
+    tokenizer = Tokenizer.train(recipe.tokenizer, corpus, vocab_size=recipe.model.vocab_size)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with whole_folder(folder) as beside:
+            tokenizer.save(beside)
+    except FileExistsError:
+        pass  # another process was quicker
+    except OSError as error:
+        if not folder.is_dir():
+            raise DataError(f"{folder} cannot be written ({error.strerror}); make room or set POLYSEME_CACHE") from None
+    return tokenizer
+
+
+def build_encoder(recipe: Recipe, tokenizer: Tokenizer) -> tuple[Encoder, Together]:
+    """The model as it starts, decided by the seed alone."""
+    torch.manual_seed(recipe.plan.seed)
+    encoder = FAMILIES[recipe.family](recipe.model)
+    return encoder, build_objective(recipe.objective, encoder, tokenizer.specials)
+
+
+class Pretraining:
+    """A run and what drives it; iterate over `steps` and it learns, records, evaluates, saves."""
+
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, store: Store, dev: Store | None) -> None:
+        if recipe.plan.threads:
+            torch.set_num_threads(recipe.plan.threads)
+        length = recipe.data.length
+        if store.num_tokens < 2 * length:
+            raise DataError(f"the corpus has {store.num_tokens:,} tokens, too few for rows of {length}; give more text")
+        self.recipe = recipe
+        self.tokenizer = tokenizer
+        self.source = Source(store, tokenizer.specials, length, max(1, recipe.plan.batch_tokens // length))
+        self.dev = None if dev is None else dataclasses.replace(self.source, store=dev)
+        self.encoder, self.objective = build_encoder(recipe, tokenizer)
+        self.learner = GradientLearner(self.encoder, self.objective, self.source, recipe.plan)
+        self.run: Run | None = None
+        self.resumed_at = 0
+
+    @classmethod
+    def start(cls, recipe: Recipe, out: Path) -> Self:
+        """Begin a run in a new directory."""
+        check_unused(out)
+        check_memory(recipe)
+        corpus, dev_corpus = open_corpora(recipe)
+        tokenizer = train_tokenizer(recipe, corpus)
+        store = prepare(corpus, tokenizer)
+        dev = prepare(dev_corpus, tokenizer) if dev_corpus else None
+        recipe = dataclasses.replace(
+            recipe,
+            model=recipe.model.replace(vocab_size=tokenizer.vocab_size),
+            data=recipe.data.replace(
+                corpus=_absolute(recipe.data.corpus), dev=_absolute(recipe.data.dev), fingerprint=store.fingerprint
+            ),
+        )
+        training = cls(recipe, tokenizer, store, dev)
+        steps = training._steps_of_budget()
+        training._freeze(steps or training._measure_pace().steps_in(Budget.parse(recipe.plan.budget).amount))
+        training.run = Run.create(out, training.recipe, tokenizer)
+        return training
+
+    @classmethod
+    def resume(cls, out: Path) -> Self:
+        """Go on with the run in a directory, from its newest good checkpoint."""
+        recipe = Recipe.load(out)
+        run = Run.open(out, recipe)
+        corpus, dev_corpus = open_corpora(recipe)
+        tokenizer = Tokenizer.load(out)
+        store = prepare(corpus, tokenizer)
+        if store.fingerprint != recipe.data.fingerprint:
+            raise DataError(f"the text of {out} has changed since the run began; put it back, or start anew elsewhere")
+        training = cls(recipe, tokenizer, store, prepare(dev_corpus, tokenizer) if dev_corpus else None)
+        training.run = run
+        training.resumed_at = run.restore(training.learner)
+        return training
+
+    @classmethod
+    def dry(cls, recipe: Recipe) -> tuple[Self, Pace]:
+        """Measure what a run would take, on a sample of the text, and write nothing."""
+        check_memory(recipe)
+        corpus, dev_corpus = open_corpora(recipe)
+        documents = _some(corpus)
+        tokenizer = Tokenizer.train(recipe.tokenizer, documents, vocab_size=recipe.model.vocab_size)
+        recipe = dataclasses.replace(recipe, model=recipe.model.replace(vocab_size=tokenizer.vocab_size))
+        dev = Store.from_documents(_some(dev_corpus), tokenizer) if dev_corpus else None
+        training = cls(recipe, tokenizer, Store.from_documents(documents, tokenizer), dev)
+        share = sum(len(document.encode()) for document in documents) / max(1, corpus.num_bytes)
+        pace = training._measure_pace()
+        steps = training._steps_of_budget(text_share=min(1.0, share))
+        training._freeze(steps or pace.steps_in(Budget.parse(recipe.plan.budget).amount))
+        return training, pace
+
+    @property
+    def total(self) -> int:
+        """Steps of the whole run."""
+        return self.recipe.plan.steps
+
+    def steps(self) -> Iterator[Progress]:
+        """Learn; after each step its figures are kept, and where it is time, the dev text is looked at and all is saved."""
+        run, learner = self._run, self.learner
+        every = self.recipe.plan.evaluate_every or max(1, self.total // NUM_EVALUATIONS)
+        try:
+            for step in learner.steps():
+                last = step.number == self.total
+                dev = self.evaluate(whole=last) if self.dev and (last or step.number % every == 0) else None
+                run.record(step, dev=dev)
+                if dev is not None or last or run.due(step):
+                    run.save(learner, step.number, dev_loss=dev[self._dev_loss] if dev else None)
+                yield Progress(step=step, dev=dev)
+        except TrainingError:
+            run.close()
+            raise
+
+    def evaluate(self, *, whole: bool = False) -> dict[str, float]:
+        """Figures on the dev text: a fixed part of it, or all."""
+        assert self.dev is not None
+        return evaluate(self.encoder, self.objective, self.dev, num_batches=self._dev_batches(whole=whole))
+
+    def pause(self) -> None:
+        """Save where it stands."""
+        self._run.save(self.learner, self.learner.done)
+        self._run.close()
+
+    def finish(self, command: str = "") -> Path:
+        """Write the model directory."""
+        run, tokenizer, specials = self._run, self.tokenizer, self.tokenizer.specials
+        ends = {"bos_token_id": specials.end, "eos_token_id": specials.end} if self.encoder.context == "left" else {}
+        write_model(
+            run.folder,
+            family=self.recipe.family,
+            encoder=self.encoder,
+            heads=self.objective,
+            extra={"pad_token_id": specials.pad, **ends},
+        )
+        tokenizer.save(run.folder)
+        write_card(run.folder, self.recipe, self.source.store, self.encoder, command)
+        write_manifest(run.folder, (CONFIG, WEIGHTS, RECIPE, "tokenizer.json", "tokenizer_config.json"))
+        run.close()
+        return run.folder
+
+    @property
+    def _run(self) -> Run:
+        assert self.run is not None, "a dry run cannot learn"
+        return self.run
+
+    @property
+    def _dev_loss(self) -> str:
+        return self.objective.names[-1]  # the first only draws rows where there are two
+
+    def _dev_batches(self, *, whole: bool) -> int:
+        assert self.dev is not None
+        per_batch = self.dev.num_rows * self.dev.length
+        tokens = min(_ALL_DEV_TOKENS if whole else _DEV_TOKENS, self.dev.store.num_tokens)
+        return max(1, tokens // per_batch)
+
+    def _steps_of_budget(self, *, text_share: float = 1.0) -> int | None:
+        tokens = round(self.source.store.num_tokens / text_share)
+        return Budget.parse(self.recipe.plan.budget).steps(
+            tokens_per_step=self.source.num_rows * self.source.length, tokens_per_epoch=tokens
+        )
+
+    def _measure_pace(self) -> Pace:
+        batches = self._dev_batches(whole=False) if self.dev else 0
+        return measure_pace(
+            self.encoder, self.objective, self.source, self.recipe.plan, dev=self.dev, dev_batches=batches
+        )
+
+    def _freeze(self, steps: int) -> None:
+        """Fix the number of steps, so that the run is the same however often it is broken off."""
+        self.recipe = dataclasses.replace(self.recipe, plan=self.recipe.plan.replace(steps=steps))
+        self.learner = GradientLearner(self.encoder, self.objective, self.source, self.recipe.plan)
+
+
+def _absolute(paths: list[str]) -> list[str]:
+    return [path if path in SAMPLES and not Path(path).exists() else str(Path(path).absolute()) for path in paths]
+
+
+def _some(corpus: Corpus) -> list[str]:
+    documents, characters = [], 0
+    for document in itertools.takewhile(lambda _: characters < _DRY_CHARACTERS, corpus):
+        documents.append(document)
+        characters += len(document)
+    return documents

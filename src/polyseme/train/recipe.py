@@ -1,0 +1,142 @@
+"""A recipe: everything that a training was told, with every default written out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any, Self
+
+import tomli_w
+from pydantic import Field
+
+from polyseme.config import Config, nearest
+from polyseme.errors import CheckpointError, ConfigError
+from polyseme.files import write_file
+from polyseme.models import FAMILIES
+from polyseme.models.base import ModelConfig
+from polyseme.objectives import OBJECTIVES
+from polyseme.text.tokenizer import TokenizerConfig
+from polyseme.train.plan import PlanConfig
+
+RECIPE = "recipe.toml"
+
+
+class DataConfig(Config):
+    """What is read."""
+
+    corpus: list[str] = []  # files, folders or patterns; or the name of a built-in sample
+    dev: list[str] = []  # text that is never learnt from
+    column: str = "text"  # of jsonl, csv, tsv and parquet
+    length: int = Field(128, ge=8)  # tokens a row
+    fingerprint: str = ""  # of the text and the tokenizer; written when the training starts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """The settings of a training, in groups."""
+
+    family: str
+    model: ModelConfig
+    tokenizer: TokenizerConfig
+    objective: Any
+    data: DataConfig
+    plan: PlanConfig
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Self:
+        """Check a recipe; the first thing wrong is named as `group.setting`."""
+        groups = ["model", "tokenizer", "objective", "data", "plan"]
+        for name in values:
+            if name not in ["family", *groups]:
+                raise ConfigError(f"{name}: no such group of settings{nearest(name, groups)}")
+        family = values.get("family", "")
+        if family not in FAMILIES:
+            raise ConfigError(f"{family!r} is not a family{nearest(str(family), FAMILIES)}")
+        parts = {name: values.get(name, {}) for name in groups}
+        for name, part in parts.items():
+            if not isinstance(part, Mapping):
+                raise ConfigError(f"{name} is a group of settings; say {name}.setting = value")
+        kind = parts["objective"].get("kind", "")
+        if kind not in OBJECTIVES:
+            raise ConfigError(f"objective.kind: {kind!r} is not an objective{nearest(str(kind), OBJECTIVES)}")
+        recipe = cls(
+            family=family,
+            model=FAMILIES[family].Config.parse(parts["model"], group="model"),
+            tokenizer=TokenizerConfig.parse(parts["tokenizer"], group="tokenizer"),
+            objective=OBJECTIVES[kind][0].parse(parts["objective"], group="objective"),
+            data=DataConfig.parse(parts["data"], group="data"),
+            plan=PlanConfig.parse(parts["plan"], group="plan"),
+        )
+        if recipe.data.length > recipe.model.max_length:
+            raise ConfigError(
+                f"data.length = {recipe.data.length} is more than model.max_length = {recipe.model.max_length}; change one"
+            )
+        return recipe
+
+    @classmethod
+    def preset(cls, family: str, size: str, overrides: Iterable[str] = (), **changes: Any) -> Self:
+        """The recipe that is shipped for a family and size, with `group.setting=value` overrides on top."""
+        values = read_preset(family, size)
+        for group, settings in changes.items():
+            values[group] = {**values.get(group, {}), **settings}
+        for override in overrides:
+            _override(values, override)
+        return cls.parse(values)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """The recipe that a run left in its directory."""
+        path = folder / RECIPE
+        try:
+            return cls.parse(tomllib.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise CheckpointError(f"{folder} has no {RECIPE}; it is not the directory of a run") from None
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{path} cannot be read ({error})") from None
+
+    def save(self, folder: Path) -> None:
+        """Write it out in full."""
+        write_file(folder / RECIPE, tomli_w.dumps(self.dump()))
+
+    def dump(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        groups = ("model", "tokenizer", "objective", "data", "plan")
+        return {"family": self.family, **{name: getattr(self, name).model_dump() for name in groups}}
+
+    def digest(self) -> str:
+        """A short name for exactly these settings."""
+        return hashlib.sha256(json.dumps(self.dump(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def read_preset(family: str, size: str) -> dict[str, Any]:
+    """The preset of a family and size, unchecked."""
+    families, sizes = preset_names()
+    if family not in families:
+        raise ConfigError(f"{family!r} is not a family{nearest(family, families)}")
+    if size not in sizes:
+        raise ConfigError(f"{size!r} is not a size{nearest(size, sizes)}")
+    file = resources.files("polyseme") / "presets" / f"{family}-{size}.toml"
+    return {"family": family, **tomllib.loads(file.read_text(encoding="utf-8"))}
+
+
+def preset_names() -> tuple[list[str], list[str]]:
+    """The families and the sizes that presets are shipped for."""
+    names = [Path(file.name).stem.rpartition("-") for file in (resources.files("polyseme") / "presets").iterdir()]
+    return sorted({family for family, _, _ in names if family}), sorted({size for _, _, size in names})
+
+
+def _override(values: dict[str, Any], override: str) -> None:
+    name, equals, text = override.partition("=")
+    group, dot, setting = name.strip().partition(".")
+    if not (equals and dot and setting):
+        raise ConfigError(f"--set {override}: say group.setting=value, such as --set plan.rate=3e-4")
+    try:
+        value = tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text.strip()  # a bare word
+    values[group] = {**values.get(group, {}), setting: value}

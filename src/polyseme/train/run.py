@@ -1,0 +1,188 @@
+"""A run directory: a model in the making, with its recipe, its history and its checkpoints."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import time
+from pathlib import Path
+from typing import IO, Any, Self
+
+from polyseme.errors import CheckpointError
+from polyseme.files import remove_leavings, write_file
+from polyseme.train.checkpoint import fingerprint, load_checkpoint, save_checkpoint
+from polyseme.train.learner import Learner, Step
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.train.recipe import RECIPE, Recipe
+
+logger = logging.getLogger(__name__)
+
+HISTORY, CHECKPOINTS, LOCK = "history.jsonl", "checkpoints", "run.lock"
+_SAVE_SECONDS = 60
+_NUM_RECORDS = 200
+
+
+class Run:
+    """Holds the directory locked while it is open; the lock goes with the process, however that ends."""
+
+    def __init__(self, folder: Path, recipe: Recipe, lock: IO[str]) -> None:
+        self.folder = folder
+        self.recipe = recipe
+        self.fingerprint = fingerprint(data=recipe.data.fingerprint, recipe=recipe.digest())
+        self._lock = lock
+        self._saved_at = time.monotonic()
+        self._saved_step = -1
+        self._sums: dict[str, float] = {}
+        self._count = 0
+        self._last = (0, 0.0)  # tokens and seconds at the last record
+
+    @classmethod
+    def create(cls, folder: Path, recipe: Recipe, tokenizer: Tokenizer) -> Self:
+        """Start in a new or empty directory; the recipe is written last, so that where there is one there is a run."""
+        check_unused(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"{folder} cannot be made ({error.strerror}); choose another --out") from None
+        lock = _lock(folder)
+        tokenizer.save(folder)
+        recipe.save(folder)
+        return cls(folder, recipe, lock)
+
+    @classmethod
+    def open(cls, folder: Path, recipe: Recipe) -> Self:
+        """Go on in the directory of an earlier start."""
+        lock = _lock(folder)
+        remove_leavings(folder)
+        remove_leavings(folder / CHECKPOINTS)
+        return cls(folder, recipe, lock)
+
+    def record(self, step: Step, *, dev: dict[str, float] | None = None) -> None:
+        """Keep a row of figures now and then: the means since the row before."""
+        for name, loss in step.losses.items():
+            self._sums[name] = self._sums.get(name, 0.0) + loss
+        self._count += 1
+        every = max(1, self.recipe.plan.steps // _NUM_RECORDS)
+        if dev is None and step.number % every and step.number != self.recipe.plan.steps:
+            return
+        tokens, seconds = step.tokens - self._last[0], step.seconds - self._last[1]
+        row: dict[str, Any] = {
+            "step": step.number,
+            "tokens": step.tokens,
+            "seconds": round(step.seconds, 3),
+            "tokens_per_second": round(tokens / max(1e-9, seconds)),
+            "rate": step.rate,
+            **{name: total / self._count for name, total in self._sums.items()},
+        }
+        if dev is not None:
+            row["dev"] = dev
+        with (self.folder / HISTORY).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        self._sums, self._count, self._last = {}, 0, (step.tokens, step.seconds)
+
+    def due(self, step: Step) -> bool:
+        """Whether it is time for a checkpoint."""
+        every = self.recipe.plan.save_every
+        if every:
+            return step.number % every == 0
+        return time.monotonic() - self._saved_at > _SAVE_SECONDS
+
+    def save(self, learner: Learner, step: int, *, dev_loss: float | None = None) -> bool:
+        """Write a checkpoint; a failed save is said and the run goes on with the one before."""
+        self._saved_at = time.monotonic()
+        if step == self._saved_step:
+            return True
+        folder = self.folder / CHECKPOINTS
+        try:
+            save_checkpoint(folder, learner.state(), step=step, fingerprint=self.fingerprint, dev_loss=dev_loss)
+        except (OSError, CheckpointError) as error:
+            remove_leavings(folder)
+            logger.warning("step %d was not saved (%s); the checkpoint before it is kept", step, error)
+            return False
+        self._saved_step = step
+        return True
+
+    def restore(self, learner: Learner) -> int:
+        """Put the learner where the newest good checkpoint was taken; 0 where there is none yet."""
+        loaded = load_checkpoint(self.folder / CHECKPOINTS)
+        step = 0
+        if loaded is not None:
+            state, manifest = loaded
+            step = int(manifest["step"])
+            self._compare(manifest["fingerprint"])
+            learner.restore(state)
+            self._saved_step = step
+            self._last = (int(state.values.get("tokens", 0)), float(state.values.get("seconds", 0.0)))
+        self._forget_after(step)
+        return step
+
+    def _compare(self, before: dict[str, Any]) -> None:
+        changed = [name for name, value in self.fingerprint.items() if before.get(name) != value]
+        if changed:
+            was = ", ".join(f"{name} was {before.get(name)} and is {self.fingerprint[name]}" for name in changed)
+            logger.warning("%s: the run goes on, but not bit for bit as it would have", was)
+
+    def _forget_after(self, step: int) -> None:
+        rows = [row for row in read_history(self.folder) if row["step"] <= step]
+        write_file(self.folder / HISTORY, "".join(json.dumps(row) + "\n" for row in rows))
+
+    def close(self) -> None:
+        """Let others have the directory."""
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+
+def check_unused(folder: Path) -> None:
+    """Refuse a directory that holds something, before any work is done for it."""
+    if folder.exists() and not folder.is_dir():
+        raise CheckpointError(f"{folder} is a file; choose another --out")
+    if (folder / LOCK).exists():
+        _lock(folder).close()
+    if (folder / RECIPE).exists():
+        raise CheckpointError(f"{folder} holds a run already; go on with it by --resume, or choose another --out")
+    # A start that was killed early leaves these; they are written again.
+    leavings = {LOCK, "tokenizer.json", "tokenizer_config.json"} if (folder / LOCK).exists() else set()
+    if folder.is_dir() and any(path.name not in leavings and path.suffix != ".part" for path in folder.iterdir()):
+        raise CheckpointError(f"{folder} is not empty; choose another --out")
+
+
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a run's history; a last row that a crash cut short is left out."""
+    rows = []
+    try:
+        lines = (folder / HISTORY).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    for line in lines:
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            break
+    return rows
+
+
+def _lock(folder: Path) -> IO[str]:
+    try:
+        file = (folder / LOCK).open("a+", encoding="utf-8")
+    except FileNotFoundError:
+        raise CheckpointError(f"{folder} does not exist; there is no run to go on with") from None
+    except OSError as error:
+        raise CheckpointError(f"{folder} cannot be written ({error.strerror}); choose another --out") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        owner = file.read(20).strip()
+        file.close()
+        raise CheckpointError(f"{folder} is in use by process {owner}; wait for it or choose another --out") from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file

@@ -1,0 +1,95 @@
+"""Tensors on disk: safetensors only, and its header is checked before anything is allocated."""
+
+import json
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from polyseme.errors import CheckpointError
+from polyseme.files import size
+
+_MAX_HEADER = 8_000_000
+_MAX_TENSORS = 20_000
+_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1, "U16": 2, "U32": 4, "U64": 8}  # fmt: skip
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def read_shapes(path: Path) -> Shapes:
+    """Names and shapes of the tensors in a file, after checking that the file is what its header says."""
+    try:
+        length = path.stat().st_size
+        with path.open("rb") as file:
+            start = file.read(8)
+            header_length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+            if not 2 <= header_length <= min(_MAX_HEADER, length - 8):
+                raise CheckpointError(f"{path} is not a safetensors file (its header is wrong); save or download it again")
+            header = json.loads(file.read(header_length), object_pairs_hook=_without_duplicates(path))
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read ({error.strerror}); check the path and its permissions") from None
+    except (ValueError, RecursionError):
+        raise CheckpointError(f"{path} is not a safetensors file (its header is wrong); save or download it again") from None
+    return _check(path, header, length - 8 - header_length)
+
+
+def _without_duplicates(path: Path):  # type: ignore[no-untyped-def]
+    def build(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        if len({name for name, _ in pairs}) != len(pairs):
+            raise CheckpointError(f"{path} names a tensor twice; save or download it again")
+        return dict(pairs)
+
+    return build
+
+
+def _check(path: Path, header: object, num_bytes: int) -> Shapes:
+    broken = CheckpointError(f"{path} has a header that makes no sense; save or download it again")
+    if not isinstance(header, dict):
+        raise broken
+    header.pop("__metadata__", None)
+    if len(header) > _MAX_TENSORS:
+        raise CheckpointError(f"{path} holds {len(header):,} tensors, more than {_MAX_TENSORS:,}: refused")
+    shapes: Shapes = {}
+    spans = []
+    for name, entry in header.items():
+        try:
+            shape, (begin, end), width = entry["shape"], entry["data_offsets"], _BYTES[entry["dtype"]]
+            if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
+                raise broken
+        except (KeyError, TypeError, ValueError):
+            raise broken from None
+        if not name.isprintable() or len(name) > 512 or end - begin != math.prod(shape) * width:
+            raise broken
+        shapes[name] = tuple(shape)
+        spans.append((begin, end))
+    position = 0
+    for begin, end in sorted(spans):
+        if begin != position:
+            raise broken
+        position = end
+    if position > num_bytes:
+        raise CheckpointError(f"{path} is cut short ({size(num_bytes)} of {size(position)}); save or download it again")
+    if position < num_bytes:
+        raise broken
+    return shapes
+
+
+def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Tensor]:
+    """The tensors of a checked file, all or some."""
+    shapes = read_shapes(path)
+    with safe_open(path, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in (shapes if names is None else names)}
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Write a file of tensors, in one go; the caller renames it into place."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise CheckpointError(f"{name} holds numbers that are not finite; it is not saved to {path.name}")
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(contiguous, path, metadata=dict(metadata or {}))
