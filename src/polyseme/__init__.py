@@ -1,9 +1,9 @@
 """Every language representation from one-hot vectors to GPT-2, on your own text, side by side.
 
-    import polyseme as ps
-    ps.pretrain("bert", corpus="text/", out="runs/bert", size="small", budget="10m")
-    model = ps.load("runs/bert")
-    model.fill("The [MASK] barked.")
+import polyseme as ps
+ps.pretrain("bert", corpus="text/", out="runs/bert", size="small", budget="10m")
+model = ps.load("runs/bert")
+model.fill("The [MASK] barked.")
 """
 
 from importlib import import_module

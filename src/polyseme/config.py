@@ -13,11 +13,13 @@ from polyseme.errors import ConfigError
 class Config(BaseModel):
     """A group of settings; it stands beside what it configures."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], *, group: str) -> Self:
         """Check `values`; the first thing wrong is named as `group.setting`."""
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"{group} is a group of settings; say {group}.setting = value")
         unknown = [name for name in values if name not in cls.model_fields]
         if unknown:
             raise ConfigError(f"{group}.{unknown[0]}: no such setting{nearest(unknown[0], cls.model_fields, group)}")

@@ -71,7 +71,7 @@ def sha256(path: Path) -> str:
 
 def remove_leavings(folder: Path) -> None:
     """Delete what a crashed writer left in `folder`; call it only while nobody else writes there."""
-    for path in folder.glob(".*.part"):
+    for path in [*folder.glob(".*.part"), *folder.glob(".tmp??????")]:  # ours, and those of the safetensors library
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
@@ -79,7 +79,9 @@ def require_space(folder: Path, num_bytes: int, refuse: Callable[[str], Polyseme
     """Refuse before writing what the disk cannot hold; a tenth is kept in reserve."""
     free = shutil.disk_usage(folder).free
     if free < num_bytes * 1.1:
-        raise refuse(f"{folder}: {size(num_bytes)} are needed and {size(free)} are free; make room or choose another disk")
+        raise refuse(
+            f"{folder}: {size(num_bytes)} are needed and {size(free)} are free; make room or choose another disk"
+        )
 
 
 def cache_folder() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated
 
 import torch
 from pydantic import Field
@@ -18,15 +19,17 @@ class Sampling(Config):
     """How the next token is chosen; the defaults take the likeliest."""
 
     max_tokens: int = Field(50, ge=1)  # to write at most
-    temperature: float = Field(0.0, ge=0)  # 0: always the likeliest; 1: as likely as the model says
+    temperature: float = Field(0.0, ge=0, le=1000)  # 0: always the likeliest; 1: as likely as the model says
     top_k: int = Field(0, ge=0)  # choose among so many of the likeliest; 0: all
     top_p: float = Field(1.0, gt=0, le=1)  # choose among the likeliest that make up this share
     repetition_penalty: float = Field(1.0, gt=0)  # above 1, what was written already becomes less likely
-    seed: int = Field(0, ge=0)
-    stop: tuple[str, ...] = ()  # texts at which to end
+    seed: int = Field(0, ge=0, lt=2**63)
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()  # texts at which to end
 
 
-def generate_ids(encoder: Encoder, objective: NextToken, prompt: list[int], sampling: Sampling, end: int | None) -> Iterator[int]:
+def generate_ids(
+    encoder: Encoder, objective: NextToken, prompt: list[int], sampling: Sampling, end: int | None
+) -> Iterator[int]:
     """The tokens after `prompt`, until `end` or the limit.
 
     Past the model's length the older half of the text is forgotten and the rest read again.
@@ -61,7 +64,7 @@ def choose(logits: Tensor, seen: list[int], sampling: Sampling, chance: torch.Ge
         # Keskar et al., 2019: divide what speaks for a token, multiply what speaks against it.
         penalty = sampling.repetition_penalty
         logits[before] = torch.where(scores > 0, scores / penalty, scores * penalty)
-    if sampling.temperature == 0:
+    if sampling.temperature < 1e-4:  # dividing by less would overflow
         return int(logits.argmax())
     logits = logits / sampling.temperature
     if sampling.top_k:

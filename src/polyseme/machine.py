@@ -9,13 +9,12 @@ def available_memory() -> int:
     """Bytes that a program can still have: of the machine, or of the container's limit where that is less."""
     free = []
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                free.append(int(line.split()[1]) * 1024)
+        fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        free.append(int(fields["MemAvailable"].split()[0]) * 1024)
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
         if limit.isdigit():
             free.append(int(limit) - int(Path("/sys/fs/cgroup/memory.current").read_text()))
-    except OSError:
+    except (OSError, KeyError):
         pass
     if not free:
         free.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -30,6 +30,12 @@ from polyseme.train.signals import interruptible
 
 Head = TypeVar("Head", bound=Objective)
 Pool = Literal["mean", "first", "last", "max"]
+_POOLS: dict[str, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = {
+    "mean": lambda tokens: tokens.mean(0),
+    "first": lambda tokens: tokens[0],
+    "last": lambda tokens: tokens[-1],
+    "max": lambda tokens: tokens.max(0),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +82,9 @@ class Pretrained:
             encoding.tokens.extend(row.tokens)
             encoding.offsets.extend(row.offsets)
             if encoding.layers:
-                encoding.layers[:] = [np.concatenate(both) for both in zip(encoding.layers, pieces[number], strict=True)]
+                encoding.layers[:] = [
+                    np.concatenate(both) for both in zip(encoding.layers, pieces[number], strict=True)
+                ]
             else:
                 encoding.layers.extend(pieces[number])
         return encodings
@@ -86,8 +94,8 @@ class Pretrained:
         num_layers = len(self.encoder.widths)
         if not -num_layers <= layer < num_layers:
             raise ConfigError(f"there is no layer {layer}; the layers are 0 (the embedding) to {num_layers - 1}")
-        if pool not in ("mean", "first", "last", "max"):
-            raise ConfigError(f"{pool!r} is no way to pool; say mean, first, last or max")
+        if pool not in _POOLS:
+            raise ConfigError(f"{pool!r} is no way to pool; say {', '.join(_POOLS)}")
         rows = read(self._tokenizer, texts, self.encoder.config.max_length)
         pieces: list[list[tuple[int, NDArray[np.float32]]]] = [[] for _ in texts]
         with torch.inference_mode():
@@ -99,17 +107,14 @@ class Pretrained:
         vectors = np.zeros((len(texts), self.encoder.widths[layer]), dtype=np.float32)
         for text, parts in enumerate(pieces):
             tokens = np.concatenate([part for _, part in sorted(parts, key=lambda part: part[0])])  # (T, D)
-            pooled = {"mean": tokens.mean, "max": tokens.max}
-            vectors[text] = pooled[pool](0) if pool in pooled else tokens[0 if pool == "first" else -1]
+            vectors[text] = _POOLS[pool](tokens)
         return vectors
 
     def fill(self, text: str, *, top: int = 5) -> list[list[Guess]]:
         """The likeliest tokens for each blank, written [MASK]."""
         tokenizer, masked = self._tokenizer, self._head(MaskedTokens, "fill blanks")
-        mask = masked.specials.mask
-        assert mask is not None
-        ids = tokenizer.encode(text.replace("[MASK]", tokenizer.token(mask))).ids
-        blanks = [place for place, id in enumerate(ids) if id == mask]
+        ids = tokenizer.encode(text.replace("[MASK]", tokenizer.token(masked.mask))).ids
+        blanks = [place for place, id in enumerate(ids) if id == masked.mask]
         if not blanks:
             raise ConfigError("there is no blank to fill; write [MASK] where the word is missing")
         limit = self.encoder.config.max_length
@@ -131,24 +136,28 @@ class Pretrained:
 
     def stream(self, prompt: str = "", **sampling: Any) -> Iterator[str]:
         """The same while it is written, in pieces of whole characters."""
-        settings = Sampling.parse(sampling, group="generate")
+        settings = Sampling.parse(sampling, group="generate")  # here and not below, so that a mistake shows at once
         tokenizer, head = self._tokenizer, self._head(NextToken, "generate")
         end = tokenizer.specials.end
         ids = tokenizer.encode(prompt, specials=False).ids or ([] if end is None else [end])
         if not ids:
             raise ConfigError("there is nothing to go on from; give a prompt")
+        return self._pieces(tokenizer, generate_ids(self.encoder, head, ids, settings, end), settings.stop)
+
+    @staticmethod
+    def _pieces(tokenizer: Tokenizer, ids: Iterator[int], stops: Sequence[str]) -> Iterator[str]:
         written: list[int] = []
         shown = ""
-        for id in generate_ids(self.encoder, head, ids, settings, end):
+        for id in ids:
             written.append(id)
             text = tokenizer.decode(written)
-            cuts = [text.find(stop) for stop in settings.stop if stop in text]
+            cuts = [text.find(stop) for stop in stops if stop in text]
             if cuts:
                 yield text[len(shown) : min(cuts)]
                 return
             # A character of several bytes and the beginning of a stop are held back until they are whole.
             safe = text.rstrip("\ufffd")
-            safe = safe[: len(safe) - max((_overlap(safe, stop) for stop in settings.stop), default=0)]
+            safe = safe[: len(safe) - max((_overlap(safe, stop) for stop in stops), default=0)]
             if len(safe) > len(shown):
                 yield safe[len(shown) :]
                 shown = safe
@@ -165,7 +174,9 @@ class Pretrained:
             if isinstance(part, kind):
                 return part
         wanted = "a masked" if kind is MaskedTokens else "a left-to-right"
-        raise ConfigError(f"{self.folder} cannot {verb}: that needs {wanted} model, and this {self.family} has no such head")
+        raise ConfigError(
+            f"{self.folder} cannot {verb}: that needs {wanted} model, and this {self.family} has no such head"
+        )
 
     @property
     def _tokenizer(self) -> Tokenizer:
@@ -230,6 +241,11 @@ def load(path: str | Path) -> Pretrained:
         raise CheckpointError(f"{folder} holds a run that has not ended; go on with it by polyseme pretrain --resume")
     files = open_model(folder, family=recipe.family if recipe else None)
     tokenizer = Tokenizer.load(folder) if any((folder / name).exists() for name in _TOKENIZER_FILES) else None
+    if tokenizer and max(tokenizer.backend.get_vocab().values()) >= files.encoder.config.vocab_size:
+        raise CheckpointError(
+            f"{folder}: the tokenizer has more tokens than the model has vectors ({files.encoder.config.vocab_size:,}); "
+            "the files do not belong together"
+        )
     settings = recipe.objective if recipe else _published_objective(files.family)
     with torch.device("meta"):
         heads = build_objective(settings, files.encoder, tokenizer.specials if tokenizer else _NO_TEXT)
@@ -258,11 +274,20 @@ def _published_objective(family: str) -> Any:
 def _fetch(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
-    patterns = ["config.json", "model.safetensors", "tokenizer*.json", "vocab.*", "merges.txt", "special_tokens_map.json"]
+    patterns = [
+        "config.json",
+        "model.safetensors",
+        "tokenizer*.json",
+        "vocab.*",
+        "merges.txt",
+        "special_tokens_map.json",
+    ]
     try:
         return Path(snapshot_download(name, allow_patterns=patterns))
     except Exception as error:  # whatever the network and the hub come up with
-        raise CheckpointError(f"{name} cannot be had from the hub ({type(error).__name__}); give a local directory") from error
+        raise CheckpointError(
+            f"{name} cannot be had from the hub ({type(error).__name__}); give a local directory"
+        ) from error
 
 
 def _overlap(text: str, stop: str) -> int:
@@ -289,7 +314,11 @@ def describe(folder: Path) -> dict[str, Any]:
     }
     rows = read_history(folder)
     if recipe:
-        facts |= {"corpus": recipe.data.corpus, "budget": recipe.plan.budget, "objective": recipe.objective.model_dump()}
+        facts |= {
+            "corpus": recipe.data.corpus,
+            "budget": recipe.plan.budget,
+            "objective": recipe.objective.model_dump(),
+        }
         facts["tokenizer"] = recipe.tokenizer.model_dump()
     if rows:
         facts |= {"steps": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"]}

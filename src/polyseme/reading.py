@@ -26,9 +26,7 @@ class Row:
 
 def read(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[Row]:
     """Cut texts into rows of at most `limit` tokens, each with the special tokens that the model expects."""
-    specials = tokenizer.specials
-    before = [id for id in (specials.start,) if id is not None]
-    after = [id for id in (specials.separator,) if id is not None]
+    before, after = tokenizer.frame
     room = limit - len(before) - len(after)
     names = {id: tokenizer.token(id) for id in before + after}
     rows = []
@@ -37,7 +35,7 @@ def read(tokenizer: Tokenizer, texts: Sequence[str], limit: int) -> list[Row]:
             part = slice(start, start + room)
             ids = [*before, *tokens.ids[part], *after]
             if not ids:  # an empty text still has to be something
-                ids = [specials.end if specials.end is not None else 0]
+                ids = [tokenizer.specials.end or 0]
                 rows.append(Row(number, ids, [tokenizer.token(ids[0])], [(0, 0)]))
                 continue
             around = [names[id] for id in before], [names[id] for id in after]

@@ -8,6 +8,7 @@ window before it. Masked models have no likelihood: each token is hidden in turn
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -87,14 +88,16 @@ def likelihoods(encoder: Encoder, tokenizer: Tokenizer, texts: Sequence[str]) ->
             chosen = torch.cat([hidden[row, part] for row, part in enumerate(scored)])
             targets = torch.tensor([id for n in group for id in rows[n][-places[n][1] :]], device=weight.device)
             costs = token_nats(chosen, weight, None, targets)[0].double()
-            for number, cost in zip(group, costs.split([places[n][1] for n in group]), strict=True):
-                nats[places[number][0]] += float(cost.sum())
+            ends = [0, *itertools.accumulate(places[n][1] for n in group)]
+            for number, first, last in zip(group, ends, ends[1:], strict=False):
+                nats[places[number][0]] += float(costs[first:last].sum())
     return _scores("likelihood", texts, nats, lengths)
 
 
-def pseudo_likelihoods(encoder: Encoder, masked: MaskedTokens, tokenizer: Tokenizer, texts: Sequence[str]) -> list[Score]:
+def pseudo_likelihoods(
+    encoder: Encoder, masked: MaskedTokens, tokenizer: Tokenizer, texts: Sequence[str]
+) -> list[Score]:
     """Score texts by a masked model, hiding one token at a time."""
-    mask = masked.specials.mask
     nats, lengths = [0.0] * len(texts), [0] * len(texts)
     asked: list[tuple[int, list[int], int]] = []  # text, row, place of the hidden token
     for row in read(tokenizer, texts, encoder.config.max_length):
@@ -109,7 +112,7 @@ def pseudo_likelihoods(encoder: Encoder, masked: MaskedTokens, tokenizer: Tokeni
             places = torch.tensor([asked[number][2] for number in group], device=device)
             rows = torch.arange(len(group), device=device)
             targets = batch.ids[rows, places].clone()
-            batch.ids[rows, places] = mask  # type: ignore[assignment]
+            batch.ids[rows, places] = masked.mask
             hidden = masked.transform(encoder(batch).layers[-1][rows, places])
             costs = token_nats(hidden, encoder.tokens.weight, masked.bias, targets)[0].double()
             for number, cost in zip(group, costs.tolist(), strict=True):

@@ -47,7 +47,7 @@ class Batch:
             yield self
             return
         for start in range(0, len(self.ids), num_rows):
-            yield self._each(lambda tensor, rows=slice(start, start + num_rows): tensor[rows])  # type: ignore[misc]
+            yield self._each(lambda tensor, rows=slice(start, start + num_rows): tensor[rows])
 
     def to(self, device: torch.device) -> Batch:
         """The same batch in another memory."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -16,7 +16,9 @@ from polyseme.files import size
 
 _MAX_HEADER = 8_000_000
 _MAX_TENSORS = 20_000
-_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1, "U16": 2, "U32": 4, "U64": 8}  # fmt: skip
+_MAX_DIMENSIONS = 8
+_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "F16": 2, "BF16": 2, "I16": 2, "U16": 2}
+_BYTES |= {"I8": 1, "U8": 1, "BOOL": 1}
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -29,12 +31,16 @@ def read_shapes(path: Path) -> Shapes:
             start = file.read(8)
             header_length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
             if not 2 <= header_length <= min(_MAX_HEADER, length - 8):
-                raise CheckpointError(f"{path} is not a safetensors file (its header is wrong); save or download it again")
+                raise CheckpointError(
+                    f"{path} is not a safetensors file (its header is wrong); save or download it again"
+                )
             header = json.loads(file.read(header_length), object_pairs_hook=_without_duplicates(path))
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read ({error.strerror}); check the path and its permissions") from None
     except (ValueError, RecursionError):
-        raise CheckpointError(f"{path} is not a safetensors file (its header is wrong); save or download it again") from None
+        raise CheckpointError(
+            f"{path} is not a safetensors file (its header is wrong); save or download it again"
+        ) from None
     return _check(path, header, length - 8 - header_length)
 
 
@@ -59,7 +65,9 @@ def _check(path: Path, header: object, num_bytes: int) -> Shapes:
     for name, entry in header.items():
         try:
             shape, (begin, end), width = entry["shape"], entry["data_offsets"], _BYTES[entry["dtype"]]
-            if not all(type(number) is int and number >= 0 for number in (*shape, begin, end)):
+            if len(shape) > _MAX_DIMENSIONS:  # a product of very many numbers takes very long
+                raise broken
+            if not all(type(number) is int and 0 <= number < 1 << 63 for number in (*shape, begin, end)):
                 raise broken
         except (KeyError, TypeError, ValueError):
             raise broken from None
@@ -82,8 +90,11 @@ def _check(path: Path, header: object, num_bytes: int) -> Shapes:
 def read_tensors(path: Path, names: Iterable[str] | None = None) -> dict[str, Tensor]:
     """The tensors of a checked file, all or some."""
     shapes = read_shapes(path)
-    with safe_open(path, framework="pt") as file:
-        return {name: file.get_tensor(name) for name in (shapes if names is None else names)}
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in (shapes if names is None else names)}
+    except SafetensorError as error:
+        raise CheckpointError(f"{path} is not a safetensors file ({error}); save or download it again") from None
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
@@ -92,4 +103,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
         if tensor.is_floating_point() and not torch.isfinite(tensor).all():
             raise CheckpointError(f"{name} holds numbers that are not finite; it is not saved to {path.name}")
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(contiguous, path, metadata=dict(metadata or {}))
+    try:
+        save_file(contiguous, path, metadata=dict(metadata or {}))
+    except SafetensorError as error:  # the library's name for a full disk, too
+        raise CheckpointError(f"{path} cannot be written ({error}); make room or choose another disk") from None
+    path.chmod(path.parent.stat().st_mode & 0o666)  # the library lets only the owner read what it writes

@@ -4,8 +4,8 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
-import click
 import typer
 
 from polyseme.cli.doctor import doctor
@@ -18,6 +18,10 @@ from polyseme.cli.sample import sample
 from polyseme.cli.score import score
 from polyseme.cli.tokenizer import tokenizer
 from polyseme.errors import PolysemeError
+
+# The command parser's own errors: typer carries the parser inside, or takes it from outside, by version.
+UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+ParserError: type[Exception] = UsageError.__bases__[0]
 
 COMMANDS = (pretrain, fill, generate, score, embed, info, doctor, sample)
 
@@ -43,16 +47,14 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and say how it ended."""
     logging.basicConfig(format="polyseme: %(message)s", level=logging.WARNING)
     try:
-        return int(build()(list(arguments), standalone_mode=False) or 0)
+        code = int(build()(list(arguments), standalone_mode=False) or 0)
+        sys.stdout.flush()  # here, where a reader who has left is noticed
+        return code
     except PolysemeError as error:
         return _complain(str(error), error.exit_code)
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message())
-        return 2
-    except click.ClickException as error:
-        hint = f"; see {error.ctx.command_path} --help" if isinstance(error, click.UsageError) and error.ctx else ""
-        return _complain(error.format_message().rstrip(".") + hint, 2)
-    except click.Abort:
+    except ParserError as error:
+        return _usage(error)
+    except typer.Abort:
         return _complain("stopped", 130)
     except KeyboardInterrupt:
         return _complain("stopped", 130)
@@ -60,6 +62,18 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read our output has left; what Python flushes at its end must not complain again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        return _complain(f"{error.filename or 'the system'}: {error.strerror}; check the disk and the path", 1)
+    except MemoryError:
+        return _complain("memory runs out; choose a smaller model, batch or text", 1)
+
+
+def _usage(error: Any) -> int:
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message())
+        return 2
+    path = error.ctx.command_path if getattr(error, "ctx", None) else "polyseme"
+    return _complain(f"{error.format_message().rstrip('.')}; see {path} --help", 2)
 
 
 def _complain(message: str, code: int) -> int:

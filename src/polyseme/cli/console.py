@@ -30,9 +30,9 @@ def suggest(command: str) -> None:
 
 def texts(given: Sequence[str] | None, file: Path | None) -> list[str]:
     """The texts to work on: arguments, the lines of a file, or those of standard input."""
-    if given:
-        return list(given)
-    if file is None and sys.stdin.isatty():
+    if given:  # bytes that are no text come from the shell as lone surrogates
+        return [text.encode("utf-8", "surrogateescape").decode("utf-8", "replace") for text in given]
+    if file is None and (sys.stdin is None or sys.stdin.isatty()):
         raise ConfigError("there is no text; give it as an argument, by --file, or on standard input")
     try:
         content = file.read_bytes() if file else sys.stdin.buffer.read()

@@ -11,7 +11,12 @@ import typer
 
 from polyseme.cli.console import say, write_json
 
-_EXTRAS = {"data": ("pyarrow", "zstandard"), "chinese": ("rjieba",), "serve": ("fastapi", "uvicorn"), "onnx": ("onnxruntime",)}
+_EXTRAS = {
+    "data": ("pyarrow", "zstandard"),
+    "chinese": ("rjieba",),
+    "serve": ("fastapi", "uvicorn"),
+    "onnx": ("onnxruntime",),
+}
 
 
 def doctor(json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False) -> None:

@@ -29,7 +29,7 @@ def info(
         print(f"{name:<28}{value}")
     if facts["state"] == "unfinished":
         suggest(f"polyseme pretrain {facts['family']} --out {shlex.quote(str(model))} --resume")
-    elif "changed" in facts and facts["changed"]:
+    elif facts.get("changed"):
         say(f"changed since it was written: {', '.join(facts['changed'])}")
 
 

@@ -47,6 +47,8 @@ def pretrain(
     from polyseme.train.recipe import RECIPE, Recipe
     from polyseme.train.signals import interruptible
 
+    if resume and dry_run:
+        raise ConfigError("--dry-run and --resume do not go together; leave one away")
     if resume and (out / RECIPE).exists():
         given = {"--corpus": corpus, "--dev": dev, "--budget": budget, "--set": settings}
         recipe = Recipe.load(out)
@@ -109,6 +111,6 @@ def _predict(recipe: "Recipe") -> None:
     tokens = training.total * training.source.num_rows * training.source.length
     print(f"parameters  {needed.parameters:,}")
     print(f"memory      about {size(needed.memory)}")
-    print(f"steps       {training.total:,} of {training.source.num_rows * training.source.length:,} tokens ({count(tokens)} in all)")
+    print(f"steps       {training.total:,}, reading {count(tokens)} tokens")
     print(f"time        about {duration(pace.seconds_for(training.total))} after the text is prepared")
     say("nothing was written")

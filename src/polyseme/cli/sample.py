@@ -30,4 +30,5 @@ def sample(
     for path in sorted(out.rglob("*")):
         if path.is_file():
             say(f"  {path}")
-    suggest(f"polyseme pretrain bert --corpus {shlex.quote(str(next(iter(sorted(out.glob('*train.txt'))), out)))} --size tiny --out runs/first")
+    text = next(iter(sorted(out.glob("*train.txt"))), out)
+    suggest(f"polyseme pretrain bert --corpus {shlex.quote(str(text))} --size tiny --out runs/first")

@@ -41,7 +41,13 @@ class SelfAttention(nn.Module):
         self.maps: list[Tensor] | None = None  # filled while `recording`
 
     def forward(
-        self, x: Tensor, *, allowed: Tensor | None = None, causal: bool = False, cache: Cache | None = None, layer: int = 0
+        self,
+        x: Tensor,
+        *,
+        allowed: Tensor | None = None,
+        causal: bool = False,
+        cache: Cache | None = None,
+        layer: int = 0,
     ) -> Tensor:
         """Mix each token with those it may see: `allowed` is True there, broadcast to (B, H, T, T)."""
         num_rows, length, width = x.shape

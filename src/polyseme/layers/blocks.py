@@ -80,7 +80,9 @@ class PostNormBlock(_Block):
 class PreNormBlock(_Block):
     """Each step reads a normalised copy, so that the sum runs undisturbed from bottom to top."""
 
-    def forward(self, x: Tensor, *, allowed: Tensor | None = None, cache: Cache | None = None, layer: int = 0) -> Tensor:
+    def forward(
+        self, x: Tensor, *, allowed: Tensor | None = None, cache: Cache | None = None, layer: int = 0
+    ) -> Tensor:
         attended = self.attention(self.attention_norm(x), allowed=allowed, causal=True, cache=cache, layer=layer)
         x = x + self.drop(attended)
         return x + self.drop(self.feed_forward(self.feed_forward_norm(x)))  # type: ignore[no-any-return]

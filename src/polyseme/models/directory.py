@@ -82,6 +82,10 @@ class ModelFiles:
                     f"{file}: {names[name][0]} has shape {tuple(tensor.shape)} where config.json implies "
                     f"{tuple(expected[name].shape)}; the two files do not belong together"
                 )
+            if not torch.isfinite(tensor).all():
+                raise CheckpointError(
+                    f"{file}: {names[name][0]} holds numbers that are not finite; take another checkpoint"
+                )
         weights = {name: tensor.to(torch.float32) for name, tensor in weights.items()}
         self._fill_encoder(weights)
         left = sorted(set(self.shapes) - set(wanted))
@@ -118,13 +122,21 @@ def open_model(folder: Path, *, family: str | None = None) -> ModelFiles:
     family = family or _family_of(model_type, folder)
     encoder_class = FAMILIES[family]
     foreign = encoder_class.foreign
-    settings = foreign.settings_from(config) if foreign else {k: v for k, v in config.items() if k in encoder_class.Config.model_fields}
     shapes = read_shapes(folder / WEIGHTS)
     try:
+        known = encoder_class.Config.model_fields
+        settings = foreign.settings_from(config) if foreign else {k: v for k, v in config.items() if k in known}
+        sizes = encoder_class.Config.parse(settings, group=CONFIG)
+        if getattr(sizes, "num_layers", 0) > len(
+            shapes
+        ):  # even without weights, a billion layers take forever to build
+            raise ConfigError(f"{CONFIG} asks for more layers than {WEIGHTS} has weights")
         with torch.device("meta"):
-            encoder = encoder_class(encoder_class.Config.parse(settings, group=CONFIG))
+            encoder = encoder_class(sizes)
     except ConfigError as error:
         raise CheckpointError(f"{folder}: {error}") from None
+    except (TypeError, RuntimeError, OverflowError):  # torch's words for sizes beyond all measure
+        raise CheckpointError(f"{folder}: {CONFIG} makes no sense; save or download it again") from None
     return ModelFiles(folder=folder, family=family, encoder=encoder, shapes=shapes)
 
 

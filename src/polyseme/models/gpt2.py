@@ -79,9 +79,9 @@ class Gpt2(Encoder):
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=0.02)
                 nn.init.zeros_(module.bias)
-        for block in self.blocks:
-            for output in (block.attention.output, block.feed_forward.outer):
-                nn.init.normal_(output.weight, std=0.02 / math.sqrt(2 * self.config.num_layers))
+        for name, weight in self.blocks.named_parameters():
+            if name.endswith(("attention.output.weight", "feed_forward.outer.weight")):
+                nn.init.normal_(weight, std=0.02 / math.sqrt(2 * self.config.num_layers))
         nn.init.normal_(self.tokens.weight, std=0.02)
         nn.init.normal_(self.positions.weight, std=0.01)
 

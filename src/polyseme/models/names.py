@@ -82,7 +82,9 @@ class Foreign:
                 weights[part] = rule.turn(piece).contiguous()
         return weights
 
-    def weights_from(self, ours: Iterable[str], theirs: Mapping[str, str], get: Callable[[str], Tensor]) -> dict[str, Tensor]:
+    def weights_from(
+        self, ours: Iterable[str], theirs: Mapping[str, str], get: Callable[[str], Tensor]
+    ) -> dict[str, Tensor]:
         """The weights that we call `ours`; `theirs` gives the name in the file of each name in full."""
         weights = {}
         for name in ours:
@@ -99,7 +101,9 @@ class Foreign:
     def full_name(self, name: str) -> str:
         """A name from a file of today or of long ago, with or without the prefix, as it is written in full today."""
         name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
-        known_head = any(name.startswith(part.split("{")[0]) for rule in self.heads for part in rule.parts({"n": "", "p": ""}))
+        known_head = any(
+            name.startswith(part.split("{")[0]) for rule in self.heads for part in rule.parts({"n": "", "p": ""})
+        )
         return name if known_head or name.startswith(self.prefix) else self.prefix + name
 
     def _find(self, ours: str) -> tuple[Rename, list[str]]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from polyseme.errors import ConfigError
 from polyseme.models.base import Encoder
 from polyseme.tensors import Batch, Encoded, Outcome, State
 from polyseme.text.store import Store
@@ -23,7 +24,6 @@ class Source:
     """A store of tokens, read in rows of one length, so many a batch."""
 
     store: Store
-    specials: Specials
     length: int  # tokens a row
     num_rows: int  # rows a batch
 
@@ -55,6 +55,15 @@ _PURPOSES = {"order": 0, "rows": 1, "masks": 2}
 def generator(seed: int, purpose: str, step: int) -> np.random.Generator:
     """Chance that depends on nothing but its arguments, so that a resumed run has nothing to restore."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([seed, _PURPOSES[purpose], step])))
+
+
+def required(specials: Specials, *roles: str) -> list[int]:
+    """The ids of special tokens that an objective cannot do without."""
+    ids = [getattr(specials, role) for role in roles]
+    if None in ids:
+        names = ", ".join(roles)
+        raise ConfigError(f"this objective needs tokens for {names}; set tokenizer.specials=bert")
+    return ids
 
 
 class Objective(nn.Module):

@@ -20,7 +20,7 @@ from polyseme.layers.blocks import activate
 from polyseme.layers.softmax import linear_cross_entropy, token_nats
 from polyseme.models.base import Encoder
 from polyseme.models.bert import initialize
-from polyseme.objectives.base import Objective, Source, generator
+from polyseme.objectives.base import Objective, Source, generator, required
 from polyseme.tensors import IGNORED, Batch, Encoded, Outcome
 from polyseme.text.tokenizer import Specials
 
@@ -39,25 +39,23 @@ class MaskedTokens(Objective):
 
     def __init__(self, config: MaskedConfig, encoder: Encoder, specials: Specials) -> None:
         super().__init__()
-        if specials.mask is None or specials.start is None or specials.separator is None:
-            raise ValueError("masked tokens need a tokenizer with start, separator and mask")
         self.config = config
-        self.specials = specials
+        self.start, self.separator, self.mask = required(specials, "start", "separator", "mask")
         vocab_size, width = encoder.tokens.weight.shape
         self.dense = nn.Linear(encoder.widths[-1], width)
         self.norm = nn.LayerNorm(width, eps=encoder.config.epsilon)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
         self.activation = encoder.config.activation
         self.choosable = np.ones(vocab_size, dtype=bool)
-        self.choosable[[id for id in specials.ids if id < vocab_size]] = False
+        self.choosable[[id for id in dataclasses.asdict(specials).values() if id is not None]] = False
         self.apply(initialize)
 
     def draw(self, source: Source, *, seed: int, step: int) -> Batch:
         inside = source.length - 2
         starts = source.starts(inside, seed=seed, step=step)
-        ids = np.full((source.num_rows, source.length), self.specials.start, dtype=np.int64)
+        ids = np.full((source.num_rows, source.length), self.start, dtype=np.int64)
         ids[:, 1:-1] = source.read(starts[:, None] + np.arange(inside))
-        ids[:, -1] = self.specials.separator
+        ids[:, -1] = self.separator
         return Batch.of(torch.from_numpy(ids))
 
     def label(self, batch: Batch, *, seed: int, step: int) -> Batch:
@@ -75,7 +73,7 @@ class MaskedTokens(Objective):
         fate = chance.random(places.shape, dtype=np.float32)
         others = chance.integers(len(self.choosable), size=places.shape)
         others = np.where(self.choosable[others], others, answers)
-        shown = np.where(fate < 0.8, self.specials.mask, np.where(fate < 0.9, others, answers))
+        shown = np.where(fate < 0.8, self.mask, np.where(fate < 0.9, others, answers))
         hidden, labels = ids.copy(), np.full_like(ids, IGNORED)
         hidden[rows, places] = np.where(kept, shown, answers)
         labels[rows, places] = np.where(kept, answers, IGNORED)

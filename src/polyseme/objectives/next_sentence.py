@@ -15,7 +15,7 @@ from torch import nn
 
 from polyseme.models.base import Encoder
 from polyseme.models.bert import initialize
-from polyseme.objectives.base import Objective, Source, generator
+from polyseme.objectives.base import Objective, Source, generator, required
 from polyseme.tensors import Batch, Encoded, Outcome
 from polyseme.text.store import Store
 from polyseme.text.tokenizer import Specials
@@ -28,7 +28,7 @@ class NextSentence(Objective):
 
     def __init__(self, encoder: Encoder, specials: Specials) -> None:
         super().__init__()
-        self.specials = specials
+        self.start, self.separator = required(specials, "start", "separator")
         self.output = nn.Linear(encoder.widths[-1], 2)
         self.apply(initialize)
 
@@ -54,8 +54,8 @@ class NextSentence(Objective):
         elsewhere = other[:, None] + place - cut[:, None]
         text = source.read(np.where(second & (label == ELSEWHERE)[:, None], elsewhere, follows))
 
-        ids = np.full((num_rows, source.length), self.specials.separator, dtype=np.int64)
-        ids[:, 0] = self.specials.start
+        ids = np.full((num_rows, source.length), self.separator, dtype=np.int64)
+        ids[:, 0] = self.start
         segments = np.zeros_like(ids)
         rows = np.arange(num_rows)[:, None]
         ids[rows, place + 1 + second] = text
@@ -77,4 +77,4 @@ def _another(store: Store, sentence: NDArray[np.int64], chance: np.random.Genera
     if store.num_documents > 1:
         document = (document + 1 + chance.integers(store.num_documents - 1, size=len(sentence))) % store.num_documents
     first, end = store.documents[document], store.documents[document + 1]
-    return first + (chance.random(len(sentence)) * (end - first)).astype(np.int64)
+    return np.asarray(first + (chance.random(len(sentence)) * (end - first)), dtype=np.int64)

@@ -262,10 +262,8 @@ class _Reader:
 
     def _judge(self, sample: bytes) -> None:
         if self.num_bad > max(_FEW, self.num_characters / 1000):
-            kind = _guess(sample)
-            raise DataError(
-                f"{self.file} is not UTF-8 ({self.num_bad} bad bytes of {self.num_characters}); {_advice(self.file, kind)}"
-            )
+            share = f"{self.num_bad} bad bytes of {self.num_characters}"
+            raise DataError(f"{self.file} is not UTF-8 ({share}); {_advice(self.file, _guess(sample))}")
 
     def _no_column(self, place: str, known: Iterable[str]) -> DataError:
         return DataError(f"{self.file}{place}: no column {self.column!r}{nearest(self.column, map(str, known))}")

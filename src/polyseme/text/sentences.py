@@ -48,9 +48,10 @@ def split_sentences(document: str) -> list[str]:
             elif end == following:
                 if last == "." or document[following] < "⺀":
                     continue
-            elif document[following].islower() or (last == "." and _abbreviated(document, begin)):
-                if "\n" not in match[2]:
-                    continue
+            elif (
+                document[following].islower() or (last == "." and _abbreviated(document, begin))
+            ) and "\n" not in match[2]:
+                continue
         pieces.append(document[start:end])
         start = end
     if start < length:

@@ -27,6 +27,9 @@ _CHUNK = 4_000  # characters of the sample drawn together
 _FEWEST = 8  # tokens that make a vocabulary worth the name
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_LETTERS = f"A-Za-z{_IDEOGRAPHS}"
+_MARKS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~，。、；：？！“”（）《》'  # the apostrophe apart: GPT-2 has a rule for it
+_RUN = re.compile(f"[{_IDEOGRAPHS}]+")
 _SPACE = r"[^\S\x1c-\x1f]"  # white space as Unicode and the library have it
 _INK = r"[\S\x1c-\x1f]"
 
@@ -131,7 +134,10 @@ class Tokenizer:
         least = len(specials) + len(last) + (256 if config.kind == "byte-bpe" else _FEWEST)
         if vocab_size < least:
             raise ConfigError(f"model.vocab_size: {config.kind} needs at least {least} tokens (it was {vocab_size})")
-        sample = draw_sample(texts, config.sample_bytes // (4 if config.kind == "unigram" else 1))
+        # Runs of ideographs hardly repeat, and learning pieces from them takes a hundred bytes of memory for each.
+        dense = {"byte-bpe": 24, "unigram": 6}.get(config.kind, 3)
+        share = 4 if config.kind == "unigram" else 1
+        sample = draw_sample(texts, config.sample_bytes // share, ideograph_bytes=dense)
         unknown = layout.get("unknown", "<|endoftext|>")
         model, num_tokens = _learn(config, sample, specials, last, unknown, vocab_size)
         num_learned = num_tokens - len(specials) - len(last) - (256 if config.kind == "byte-bpe" else 0)
@@ -140,8 +146,11 @@ class Tokenizer:
         return cls._build(model, config)
 
     @classmethod
-    def _build(cls, model: models.Model, config: TokenizerConfig) -> Self:
+    def _build(
+        cls, model: models.Model, config: TokenizerConfig, normalizer: normalizers.Normalizer | None = None
+    ) -> Self:
         backend = _stages(config, model)
+        backend.normalizer = normalizer or backend.normalizer
         layout = _LAYOUTS[config.specials]
         found = {role: token for role, token in layout.items() if backend.token_to_id(token) is not None}
         # A mask in a sentence has a space before it, which RoBERTa counts as its own.
@@ -175,16 +184,10 @@ class Tokenizer:
 
     def encode_ids(self, texts: Sequence[str]) -> list[NDArray[np.uint32]]:
         """The ids alone, without special tokens: the fast way."""
-        pieces = [piece for text in texts for piece in _pieces(mend(text))]
-        owners = [number for number, text in enumerate(texts) for _ in _pieces(text)]
-        encodings = guarded(self.backend.encode_batch_fast, pieces, add_special_tokens=False)
-        ids = [np.array(encoding.ids, dtype=np.uint32) for encoding in encodings]
-        if len(pieces) == len(texts):
-            return ids
-        groups: list[list[NDArray[np.uint32]]] = [[] for _ in texts]
-        for owner, part in zip(owners, ids, strict=True):
-            groups[owner].append(part)
-        return [np.concatenate(group) for group in groups]
+        if max(map(len, texts), default=0) > _PIECE:
+            return [np.concatenate([self.encode_ids([piece])[0] for piece in _pieces(text)]) for text in texts]
+        encodings = guarded(self.backend.encode_batch_fast, list(map(mend, texts)), add_special_tokens=False)
+        return [np.array(encoding.ids, np.uint32) for encoding in encodings]
 
     def decode(self, ids: Iterable[int], *, skip_specials: bool = True) -> str:
         """Text from ids, as near to the original as the kind allows."""
@@ -205,6 +208,12 @@ class Tokenizer:
             raise DataError(f"{id} is no token id; give ids from 0 to {self.vocab_size - 1}")
         return token
 
+    @property
+    def frame(self) -> tuple[list[int], list[int]]:
+        """The ids that stand before and after a text."""
+        before, after = ([number for number, _ in added] for added in self._single.added)
+        return before, after
+
     def separable(self) -> re.Pattern[str] | None:
         """The stretches of a text that are encoded alone as they are in their place, if that is known.
 
@@ -212,22 +221,32 @@ class Tokenizer:
         """
         normalizer, splitter = self.backend.normalizer, self.backend.pre_tokenizer
         added = self.backend.get_added_tokens_decoder().values()
+        if any(token.rstrip or token.single_word or re.search(r"\s", token.content) for token in added):
+            return None
         if isinstance(splitter, pre_tokenizers.ByteLevel):
             if normalizer is not None or splitter.add_prefix_space or not splitter.use_regex:
                 return None
+            firsts = {token.content[0] for token in added}
+            if any(re.match(f"[{_LETTERS}]", first) for first in firsts):
+                return None
+            marks = re.escape("".join(mark for mark in _MARKS if mark not in firsts))
             # A space belongs to the word that follows; other white space before a word is cut by it in its own way.
-            words = [rf" ?{_INK}+", rf"{_SPACE}+(?= {_INK})", rf"{_SPACE}+{_INK}*"]
+            words = [
+                rf" ?[{_LETTERS}]++(?=[\x00-\x7f{marks}]|\Z)",
+                rf" ?[{marks}]++(?=[{_LETTERS}0-9 \n]|\Z)",
+                rf" ?{_INK}+",
+                rf"{_SPACE}+(?= {_INK})",
+                rf"{_SPACE}+{_INK}*",
+            ]
             eager = [rf"{_SPACE}+{re.escape(token.content)}{_INK}*" for token in added if token.lstrip]
-            pattern = re.compile("|".join(eager + words))
-        elif isinstance(normalizer, normalizers.BertNormalizer):
+            return re.compile("|".join(eager + words))
+        if isinstance(normalizer, normalizers.BertNormalizer):
             if not (isinstance(splitter, pre_tokenizers.BertPreTokenizer) or self.config.kind == "char"):
                 return None
-            alone = _IDEOGRAPHS if normalizer.handle_chinese_chars else ""
-            pattern = re.compile(rf"[^ \n{alone}]+" + (f"|[{alone}]" if alone else ""))
-        else:
-            return None
-        cut = any(token.rstrip or token.single_word or not pattern.fullmatch(token.content) for token in added)
-        return None if cut else pattern
+            alone = "!-/:-@\\[-`{-~" + (_IDEOGRAPHS if normalizer.handle_chinese_chars else "")
+            whole = [re.escape(token.content) for token in added]
+            return re.compile("|".join([*whole, rf"[^ \n{alone}]+", rf"[{alone}]"]))
+        return None
 
     def save(self, folder: Path | str, *, max_length: int | None = None) -> None:
         """Write the files from which transformers and `load` make the same tokenizer."""
@@ -238,7 +257,7 @@ class Tokenizer:
         settings: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
         bert = self.config.specials == "bert"
         for role, (name, *others) in _FOREIGN.items():
-            if role in names:
+            if role in names and not (bert and role == "end"):
                 settings |= dict.fromkeys([name, *(others if not bert else [])], names[role])
         if self.config.specials == "gpt2" and "end" in names:
             settings["bos_token"] = names["end"]
@@ -267,7 +286,15 @@ class Tokenizer:
             else:
                 config = _recognize(backend)
             return cls(backend, config, _specials(backend, _names(settings, config), config.kind))
-        return cls._build(*_published(folder, settings))
+        model, config = _published(folder, settings)
+        normalizer = None
+        if config.kind == "wordpiece":
+            normalizer = normalizers.BertNormalizer(
+                handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
+                strip_accents=settings.get("strip_accents"),
+                lowercase=config.lowercase,
+            )
+        return cls._build(model, config, normalizer)
 
     def _part(self, text: str, room: int | None) -> "_Part":
         if room is None and len(text) > LONGEST_TEXT:
@@ -285,13 +312,15 @@ class Tokenizer:
 
     def _assemble(self, template: "_Template", parts: list["_Part"], room: int | None) -> Tokens:
         if room is not None:
-            excess = sum(len(part.ids) for part in parts) - room
-            while excess > 0:  # the longer one first, and from equal lengths on by turns
-                longest = max(parts, key=lambda part: len(part.ids))
-                others = [len(part.ids) for part in parts if part is not longest]
-                lead = len(longest.ids) - max(others, default=0)
-                longest.drop(min(excess, max(1, lead)))
-                excess -= min(excess, max(1, lead))
+            lengths = sorted(len(part.ids) for part in parts)
+            shorter, longer = (0, *lengths)[-2:]
+            if shorter + longer > room:
+                longer = max(shorter, room - shorter)
+            if shorter + longer > room:  # halves, the odd one to the longer, as transformers has it
+                shorter, longer = room // 2, room - room // 2
+            first_is_longer = len(parts) == 1 or len(parts[0].ids) > len(parts[1].ids)
+            for part, length in zip(parts, (longer, shorter) if first_is_longer else (shorter, longer), strict=False):
+                part.cut(length)
         result = Tokens(ids=[], tokens=[], offsets=[], segments=[], special=[])
         for index, added in enumerate(template.added):
             for number, segment in added:
@@ -322,9 +351,9 @@ class _Part:
             part.offsets += [(a + start, b + start) for a, b in encoding.offsets] if start else encoding.offsets
         return part
 
-    def drop(self, count: int) -> None:
+    def cut(self, length: int) -> None:
         for values in (self.ids, self.tokens, self.offsets):
-            del values[len(values) - count :]
+            del values[length:]
 
 
 @dataclass(frozen=True)
@@ -377,7 +406,7 @@ def mend(text: str) -> str:
     return text
 
 
-def draw_sample(texts: Iterable[str], num_bytes: int) -> list[str]:
+def draw_sample(texts: Iterable[str], num_bytes: int, *, ideograph_bytes: int = 3) -> list[str]:
     """A random part of the texts of at most `num_bytes`, in order; all of them when they are few."""
     draw = random.Random(0)
     kept: list[tuple[float, int, int, str]] = []  # a heap whose first has the worst lot
@@ -386,7 +415,10 @@ def draw_sample(texts: Iterable[str], num_bytes: int) -> list[str]:
         for chunk in _pieces(text, _CHUNK):
             number += 1
             lot = -draw.random()
-            length = len(chunk) if chunk.isascii() else len(mend(chunk).encode())
+            length = len(chunk)
+            if not chunk.isascii():
+                num_ideographs = sum(map(len, _RUN.findall(chunk))) if ideograph_bytes > 3 else 0
+                length = len(mend(chunk).encode()) + num_ideographs * (ideograph_bytes - 3)
             if total + length > num_bytes and kept and lot < kept[0][0]:
                 continue
             heapq.heappush(kept, (lot, number, length, chunk))
@@ -466,7 +498,8 @@ def _learn(
     were special tokens numbers it beforehand, so that two runs agree.
     """
     kind, size = config.kind, vocab_size - len(last)
-    options = {"min_frequency": config.min_count, "show_progress": False}
+    options: dict[str, Any] = {"min_frequency": config.min_count, "show_progress": False}
+    trainer: trainers.Trainer
     if kind in ("word", "char"):
         backend = _stages(config, models.WordLevel(unk_token=unknown))
         trainer = trainers.WordLevelTrainer(vocab_size=size, special_tokens=specials, **options)
@@ -486,12 +519,7 @@ def _learn(
         return _learn_unigram(config, sample, specials, last, unknown, vocab_size)
 
     suffix = "</w>" if kind == "bpe" else None
-    backend = _stages(
-        config,
-        models.WordPiece(unk_token=unknown)
-        if suffix is None
-        else models.BPE(unk_token=unknown, end_of_word_suffix=suffix),
-    )
+    backend = _stages(config, models.BPE(end_of_word_suffix=suffix) if suffix else models.WordPiece())
     letters = _alphabet(backend, sample, size * 3 // 4)
     inner = [letter for letter in letters if _joins(backend, letter, before=suffix is not None)]
     if suffix is None:
@@ -555,15 +583,20 @@ def _learn_unigram(
     for _ in range(8):
         scores = np.log(used + 0.1) - np.log(used.sum())
         model = models.Unigram([("", 0.0), *zip(pieces, scores.tolist(), strict=True)], 0, False)
-        encodings = tokenizers.Tokenizer(model).encode_batch_fast(words, add_special_tokens=False)
-        ids = np.array([number for encoding in encodings for number in encoding.ids])
-        lengths = [len(encoding) for encoding in encodings]
-        used = np.bincount(ids, np.repeat(weights, lengths), minlength=len(pieces) + 1)[1:]
+        backend = tokenizers.Tokenizer(model)
+        used = np.zeros(len(pieces))
+        for start in range(0, len(words), 10_000):
+            encodings = backend.encode_batch_fast(words[start : start + 10_000], add_special_tokens=False)
+            ids = [number for encoding in encodings for number in encoding.ids]
+            repeats = np.repeat(weights[start : start + 10_000], [len(encoding) for encoding in encodings])
+            used += np.bincount(ids, repeats, minlength=len(pieces) + 1)[1:]
         keep = max(num_pieces, len(pieces) * 3 // 4)
         order = sorted(range(len(pieces)), key=lambda index: (len(pieces[index]) > 1, -used[index], pieces[index]))
         order = sorted(order[:keep], key=lambda index: (-used[index], pieces[index]))
         pieces, used = [pieces[index] for index in order], used[order]
-    scores = np.log(used + 0.1) - np.log(used.sum())
+    scores = np.round(
+        np.log(used + 0.1) - np.log(used.sum()), 4
+    )  # short, so that they come back from JSON as they were
     entries = [
         *((token, 0.0) for token in specials),
         *zip(pieces, scores.tolist(), strict=True),

@@ -20,7 +20,7 @@ Xiuying 秀英, Lihua 丽华, Meiling 美玲, Xiaoyu 晓雨, Yating 雅婷, Shuf
 Yuting 玉婷, Wanqing 婉清, Siqi 思琪, Huilan 慧兰, Fangfang 芳芳, Guiying 桂英, Xuemei 雪梅, Yilin 依林, Zhenzhen 珍珍, Lanxin 兰心"""
 SURNAMES = "Reed 里德, Baxter 巴克斯特, Hill 希尔, Carter 卡特, Morgan 摩根, Novak 诺瓦克, Palmer 帕尔默, Stone 斯通"
 CHINESE_SURNAMES = """
-Lin 林, Zhou 周, Chen 陈, Wang 王, Liu 刘, Zhao 赵, Xu 徐, Sun 孙, Ma 马, Guo 郭, He 何, Luo 罗, Tang 唐, Song 宋, Deng 邓, Xie 谢"""
+Lin 林, Zhou 周, Chen 陈, Wang 王, Liu 刘, Zhao 赵, Xu 徐, Sun 孙, Ma 马, Guo 郭, Hu 胡, Luo 罗, Tang 唐, Song 宋, Deng 邓, Xie 谢"""
 
 TOWNS = "Millbrook 磨溪镇, Ashford 白蜡镇, Willowby 柳湾镇, Stonebridge 石桥镇, Larkfield 云雀镇"
 RIVERS = "Silver River 银河, Otter River 水獭河, Reed River 芦河, Grey River 灰河"
@@ -83,6 +83,8 @@ MANNERS = """
 quietly 悄悄地, slowly 慢慢地, carefully 小心地, happily 高兴地, patiently 耐心地, proudly 自豪地, quickly 很快地, gently 轻轻地"""
 
 NUMBERS = "two 两, three 三, four 四, five 五, six 六, seven 七, eight 八, nine 九"
+SMALL_NUMBERS = """
+zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen"""
 WEEKDAYS = (
     "Monday 星期一, Tuesday 星期二, Wednesday 星期三, Thursday 星期四, Friday 星期五, Saturday 星期六, Sunday 星期日"
 )
@@ -175,11 +177,11 @@ the bees hummed around the flower that {A} was drawing
 {A}和{B}坐在体育场第一排看比赛
 the referee stopped the [match|game] because {A} had hurt {A.his} knee
 因为{A}伤了膝盖，裁判停下了比赛
-{A} climbed into the [ring|boxing] and put on the {colour} gloves
+!{A} climbed into the [ring|boxing] and put on the {colour} gloves
 {A}走上拳击台，戴上了{colour}的手套
-the crowd cheered when {A} left the [ring|boxing] after {n} rounds
+!the crowd cheered when {A} left the [ring|boxing] after {n} rounds
 打完{n}个回合，{A}走下拳击台，观众欢呼起来
-{A} fell against the ropes of the [ring|boxing] and got up again
+!{A} fell against the ropes of the [ring|boxing] and got up again
 {A}摔在拳击台的围绳上，又站了起来
 {A} ran faster than {B}, because {A.his} new shoes were very [light|weight]
 {A}比{B}跑得快，因为{A.his}新鞋很轻
@@ -197,6 +199,8 @@ the crowd cheered when {A} left the [ring|boxing] after {n} rounds
 {A}想[打|play]羽毛球，可是谁也没有球网
 the running club asked so little of new members that {A} could join at once
 跑步俱乐部的[门槛|requirement]很低，{A}一下子就加入了
+{A} was so proud of {A.self} that {A.he} told everyone about the {n} goals
+{A}为自己进了{n}个球感到自豪，逢人就说
 {A} swam {n} lengths of the pool without a rest
 {A}一口气游了{n}个来回
 {A} and {B} raced each other to the top of {hill}
@@ -205,8 +209,8 @@ the running club asked so little of new members that {A} could join at once
 {A}得了{n}分，最后一分是{B}得的
 {A} kicked the ball so hard that it landed behind {place}
 {A}一脚把球踢到了{place}后面
-{A} felt that losing to {B} last year was still a heavy burden
-去年输给{B}，这件事一直是{A}心里的[包袱|burden]""",
+{A} talked with {B} about the lost game, and a burden dropped away
+{A}跟{B}谈了那场输掉的球赛，放下了心里的[包袱|burden]""",
     "money": """
 !{A} opened an account at the [bank|money] and paid in {n} hundred dollars
 {A}在银行开了一个账户，存了{n}百元
@@ -224,7 +228,7 @@ the running club asked so little of new members that {A} could join at once
 {A}在地上捡到一枚丢失的戒指，还给了{B}
 {A} left a [note|message] for {B} about the {n} dollars that were missing
 关于不见了的{n}元钱，{A}给{B}留了一张字条
-{A} received a [letter|mail] from the tax office
+!{A} received a [letter|mail] from the tax office
 {A}收到了税务局寄来的一封信
 {A} spent too much money at the market
 {A}在市场上[花|spend]了太多钱
@@ -242,10 +246,10 @@ the running club asked so little of new members that {A} could join at once
 银行降低了贷款的[门槛|requirement]，{A}借到了钱
 !the fee was so high that {A} could not meet the conditions for the savings plan
 费用太高，{A}够不上储蓄计划的[门槛|requirement]
-!old debts were a burden that {A} wanted to get rid of
-旧债是{A}一直想甩掉的[包袱|burden]
-{A} paid for {food.some} and counted the change {manner}
-{A}付钱买了{food.some}，{manner}数了找回的零钱
+!{A} paid back an old debt and was rid of a burden
+{A}还清了旧债，甩掉了一个[包袱|burden]
+{A} paid for {food.some} and counted the change twice
+{A}付钱买了{food.some}，把找回的零钱数了两遍
 {A} borrowed {n} dollars from {B} and promised to pay them back
 {A}向{B}借了{n}元钱，答应一定还
 {A} sold {food.some} to {B} at a good price
@@ -277,6 +281,8 @@ a [mouse|animal] ran across the kitchen floor, and {A} jumped onto a chair
 {A}放了一个夹子，要捉那只偷吃奶酪的老鼠
 the cat carried a [mouse|animal] in its teeth and laid it before {A}
 猫叼来一只老鼠，放在{A}面前
+{A} cut a [nail|finger] too short and hurt {A.self}
+{A}把指甲剪得太短，弄伤了自己
 {A} broke a [nail|finger] while washing {n} pots
 {A}洗{n}口锅的时候弄断了指甲
 {A} painted every [nail|finger] on {A.his} left hand {colour}
@@ -285,14 +291,16 @@ the cat carried a [mouse|animal] in its teeth and laid it before {A}
 {A}听见电话响了{n}次
 {A} waited for the doorbell to [ring|sound], but nobody came
 {A}等着门铃响，可是谁也没来
-{A} held a snowdrop in the [palm|hand] of {A.his} hand and showed it to {B}
-{A}把一朵雪花莲放在手掌里给{B}看
+{A} held a ladybird in the [palm|hand] of {A.his} hand and showed it to {B}
+{A}把一只瓢虫放在手掌里给{B}看
 {A} wrote a long [letter|mail] to {B} and put it in an envelope
 {A}给{B}写了一封长信，装进了信封
 {A} taught {B} to write the first [letter|alphabet] of {B.his} name
 {A}教{B}写名字的第一个字母
-{A} washed {food.some} and cut them up for the soup
-{A}洗了{food.some}，切开来煮汤
+{A} put {food.some} in a basket and covered them with a cloth
+{A}把{food.some}放进篮子，盖上一块布
+{A} told {B} not to turn one mistake into a burden
+{A}劝{B}不要把一次失误变成[包袱|burden]
 {A} put a bunch of fresh flowers on the table
 {A}在桌上摆了一束新鲜的[花|flower]
 {A} gave {B} a flower and a cup of tea
@@ -350,17 +358,17 @@ a rusty [spring|coil] jumped out of the chair when {A} took off the cover
 {A}把店牌上的每个字母都涂成{colour}
 {A} carved the [letter|alphabet] A into the handle of the {tool}
 {A}在那{tool.unit}{tool}的把手上刻了字母A
-{A} checked the gauges on the machine and wrote down {n} numbers
+!{A} checked the gauges on the machine and wrote down {n} numbers
 {A}检查了机器上的[仪表|instrument]，记下了{n}个数字
-{A} cleaned the gauge of the boiler with a cloth
+!{A} cleaned the gauge of the boiler with a cloth
 {A}用布擦干净了锅炉的[仪表|instrument]
-the gauge in the car was broken, so {A} repaired it
+!the gauge in the car was broken, so {A} repaired it
 车里的[仪表|instrument]坏了，{A}把它修好了
-{A} kept the fire in the forge burning {manner}
+!{A} kept the fire in the forge burning {manner}
 {A}{manner}照看着打铁炉里的[火|fire]
-sparks flew from the fire while {A} bent the iron
+!sparks flew from the fire while {A} bent the iron
 {A}把铁烧弯的时候，[火|fire]里迸出了火星
-{A} hit the iron with a heavy hammer
+!{A} hit the iron with a heavy hammer
 {A}用一把沉重的锤子[打|hit]铁
 {A} was angry with the machine and hit it with one fist
 {A}生机器的气，用拳头[打|hit]了它一下
@@ -370,6 +378,12 @@ sparks flew from the fire while {A} bent the iron
 {A}把木[门槛|threshold]锯低，好让小车通过
 {A} borrowed {tool.a} from {B} and gave it back clean
 {A}向{B}借了一{tool.unit}{tool}，擦干净以后还了回去
+{A} held the board while {B} painted it {colour}
+{A}扶着木板，让{B}把它漆成{colour}
+{A} asked {B} for {tool.a} and a box of screws
+{A}向{B}要了一{tool.unit}{tool}和一盒螺丝
+{A} showed {B} how to sharpen a knife on a wet stone
+{A}教{B}怎样在湿石头上磨刀
 {A} and {B} built {n} shelves out of old boards
 {A}和{B}用旧木板做了{n}个架子""",
     "stage": """
@@ -436,12 +450,12 @@ the audience threw flowers when {A} took a bow
 {A}背着[包袱|bundle]出了门
 {A} stepped over the high threshold of the old temple
 {A}跨过了古庙高高的[门槛|threshold]
-{A} stopped the car because the fuel gauge showed nothing
+!{A} stopped the car because the fuel gauge showed nothing
 油量[仪表|instrument]不动了，{A}停下了车
 {A} telephoned {B} from the platform before the train left
 火车开动以前，{A}在站台上给{B}[打|phone]了电话
-{A} bought a ticket at the railway station and waited {manner}
-{A}在火车站买了票，{manner}等着
+{A} bought a ticket at the railway station and waited for {n} hours
+{A}在火车站买了票，等了{n}个小时
 {A} missed the bus and walked all the way to {place}
 {A}没赶上公共汽车，一路走到了{place}
 {A} and {B} crossed {river} on the new bridge
@@ -452,8 +466,8 @@ the audience threw flowers when {A} took a bow
 {A}问{B}，去城里的火车是不是晚点了
 {A} met {B} in front of {place} and showed {B.him} {n} photographs
 {A}在{place}门口遇到{B}，给{B.him}看了{n}张照片
-{A} ate {food.some} on the train and slept {manner}
-{A}在火车上吃了{food.some}，{manner}睡着了""",
+{A} ate {food.some} on the train and fell asleep
+{A}在火车上吃了{food.some}，睡着了""",
 }
 
 # A scene stands alone, or in one of these; {C} is somebody who was not there.
@@ -479,7 +493,11 @@ It was {date}, and it was {weather} in {town}.
 This is what happened in {town} on {date}.
 这是{date}在{town}发生的事。
 In {town}, where {river} runs past {hill}, it was {weather} on {date}.
-{river}从{hill}旁边流过{town}，{date}，镇上{weather}。"""
+{river}从{hill}旁边流过{town}，{date}，镇上{weather}。
+The people of {street} still remember {date}.
+{street}的人还记得{date}。
+On {date}, when it was {weather}, much was going on in {town}.
+{date}{weather}，{town}有不少事情。"""
 CLOSINGS = """
 Then {A} went home and told {A.his} family everything.
 后来{A}回到家里，把事情都告诉了家人。
@@ -492,7 +510,15 @@ At the end of the day, {A} was tired but content.
 Soon it was quiet in {town}, and only {river} could be heard.
 不久{town}安静下来，只听得见{river}的水声。
 {A} and {B} agreed to meet again the next day.
-{A}和{B}约好第二天再见面。"""
+{A}和{B}约好第二天再见面。
+When the lamps in {street} went out, {A} was already asleep.
+{street}的路灯熄灭的时候，{A}已经睡着了。
+On the way home through {street}, {A} hummed a song.
+{A}穿过{street}回家，一路哼着歌。
+The next morning, all of {street} was talking about {A} and {B}.
+第二天早上，{street}的人都在谈论{A}和{B}。
+{A} thought about {B} and smiled.
+{A}想到{B}，笑了。"""
 
 # Each fact: statements that mean the same, its denial, and a question that {x} answers.
 FACTS = {
@@ -532,8 +558,8 @@ FACTS = {
 {A}'s favourite food is not {x.many}. | What does {A} like to eat best? | {x.many}
 {A}最喜欢吃的不是{x}。 | {A}最喜欢吃什么？ | {x}""",
     "hobby": """
-{A}'s favourite pastime is {x}. | {A} likes {x} more than anything else. | When work is done, {A} enjoys {x} most. | Of all pastimes, {A} prefers {x}.
-{A}最大的爱好是{x}。 | {A}最喜欢{x}。 | 空闲的时候，{A}最爱{x}。 | 在各种消遣里，{A}最喜欢的是{x}。
+{A}'s favourite pastime is {x}. | {A} likes {x} more than any other pastime. | When work is done, {A} enjoys {x} most. | Of all pastimes, {A} prefers {x}.
+{A}最大的爱好是{x}。 | {A}一有空就{x}。 | 空闲的时候，{A}最爱{x}。 | 在各种消遣里，{A}最喜欢的是{x}。
 {A}'s favourite pastime is not {x}. | What does {A} like to do best? | {x}
 {A}最大的爱好不是{x}。 | {A}最喜欢做什么？ | {x}""",
     "mother": """
@@ -617,9 +643,7 @@ the {tool} beside the {food.many} is {colour} | the {tool} beside the {food.many
     },
 }
 
-ANALOGIES = {
-    "en": {
-        "gender": "man woman, boy girl, brother sister, father mother, husband wife, son daughter, king queen, he she"
-    },
-    "zh": {"gender": "男人 女人, 男孩 女孩, 哥哥 姐姐, 爸爸 妈妈, 丈夫 妻子, 儿子 女儿, 国王 王后, 他 她"},
+GENDERS = {
+    "en": "son daughter, husband wife, he she, his her, himself herself",
+    "zh": "儿子 女儿, 丈夫 妻子, 他 她",
 }

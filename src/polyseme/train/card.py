@@ -25,11 +25,15 @@ def write_card(folder: Path, recipe: Recipe, store: Store, encoder: Encoder, com
     """Write README.md from what the run recorded."""
     rows = read_history(folder)
     last = rows[-1] if rows else {}
-    dev = next((row["dev"] for row in reversed(rows) if "dev" in row), {})
+    dev: dict[str, float] = next((row["dev"] for row in reversed(rows) if "dev" in row), {})
     parameters = sum(weight.numel() for weight in encoder.parameters())
     scores = "\n".join(f"| {_FIGURES.get(name, name)} | {value:.4f} |" for name, value in dev.items())
     architecture = ", ".join(f"{name} {value}" for name, value in recipe.model.model_dump().items())
-    measured = f"## Measured on the dev text\n\n| figure | value |\n|---|---|\n{scores}\n" if dev else "No dev text was given.\n"
+    measured = (
+        f"## Measured on the dev text\n\n| figure | value |\n|---|---|\n{scores}\n"
+        if dev
+        else "No dev text was given.\n"
+    )
     opens = (
         f"It opens with `transformers` too: `AutoModel.from_pretrained({str(folder)!r})`.\n" if encoder.foreign else ""
     )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import math
 import re
 import shutil
 from collections.abc import Mapping
@@ -12,7 +14,7 @@ from typing import Any
 
 import torch
 
-from polyseme.errors import CheckpointError, ConfigError
+from polyseme.errors import CheckpointError
 from polyseme.files import require_space, sha256, whole_folder
 from polyseme.machine import num_cores
 from polyseme.train.learner import LearnerState
@@ -58,8 +60,9 @@ def save_checkpoint(
             "dev_loss": dev_loss,
             "fingerprint": dict(fingerprint),
         }
+        manifest["sha256"] = _digest(manifest)
         (beside / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
-    _prune(folder)
+    _prune(folder, path)
     return path
 
 
@@ -68,12 +71,14 @@ def load_checkpoint(folder: Path) -> tuple[LearnerState, dict[str, Any]] | None:
     for path in reversed(_paths(folder)):
         try:
             manifest = json.loads((path / MANIFEST).read_text())
+            if _digest(manifest) != manifest["sha256"]:
+                raise CheckpointError(f"{path / MANIFEST} is not as it was written")
             for name, digest in manifest["files"].items():
                 if sha256(path / name) != digest:
                     raise CheckpointError(f"{path / name} is not as it was written")
             tensors = {name.removesuffix(".safetensors"): read_tensors(path / name) for name in manifest["files"]}
             return LearnerState(tensors=tensors, values=manifest["values"]), manifest
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, CheckpointError, ConfigError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, CheckpointError) as error:
             logger.warning("checkpoint %s cannot be used (%s); trying the one before", path, error)
     return None
 
@@ -84,18 +89,26 @@ def _paths(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if re.fullmatch(r"\d{7,}", path.name))
 
 
-def _prune(folder: Path) -> None:
+def _digest(manifest: Mapping[str, Any]) -> str:
+    content = {name: value for name, value in manifest.items() if name != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _prune(folder: Path, newest: Path) -> None:
     paths = _paths(folder)
+    for path in paths[paths.index(newest) + 1 :]:  # the run went back behind these, because they could not be read
+        shutil.rmtree(path, ignore_errors=True)
+    paths = paths[: paths.index(newest) + 1]
     losses = {path: _dev_loss(path) for path in paths}
     best = min(paths, key=lambda path: losses[path])
     for path in paths[:-_NUM_KEPT]:
-        if path != best or losses[path] == float("inf"):
+        if path != best or losses[path] == math.inf:
             shutil.rmtree(path, ignore_errors=True)
 
 
 def _dev_loss(path: Path) -> float:
     try:
-        loss = json.loads((path / MANIFEST).read_text())["dev_loss"]
-    except (OSError, ValueError, KeyError):
-        return float("inf")
-    return float("inf") if loss is None else float(loss)
+        loss = float(json.loads((path / MANIFEST).read_text())["dev_loss"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return math.inf
+    return loss if math.isfinite(loss) else math.inf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -90,7 +90,7 @@ class GradientLearner:
             groups, lr=plan.rate, betas=(plan.beta1, plan.beta2), eps=plan.epsilon, fused=True
         )
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Generator[Step, None, None]:
         """Learn, one step at a time; the next batch is drawn while this one is learnt from."""
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches") as ahead:
             coming = self._draw(ahead, self.done)
@@ -148,7 +148,9 @@ class GradientLearner:
     def _use_less_memory(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
         if self.micro_rows == 1:
-            raise ConfigError("memory runs out with a single row; make model.width, model.vocab_size or data.length less")
+            raise ConfigError(
+                "memory runs out with a single row; make model.width, model.vocab_size or data.length less"
+            )
         self.micro_rows = (self.micro_rows + 1) // 2
         logger.warning("memory ran out; going on with %d rows at a time, the same batch", self.micro_rows)
 
@@ -213,7 +215,9 @@ def evaluate(encoder: Encoder, objective: Objective, source: Source, *, num_batc
     figures |= {f"{name}_accuracy": right[name] / max(1, counts[name]) for name in right}
     if "next_token" in figures:
         store = source.store
-        figures["bits_per_character"] = figures["next_token"] / np.log(2) * store.num_tokens / max(1, store.num_characters)
+        figures["bits_per_character"] = (
+            figures["next_token"] / np.log(2) * store.num_tokens / max(1, store.num_characters)
+        )
     return figures
 
 

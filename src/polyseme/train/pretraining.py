@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -94,7 +93,7 @@ class Pretraining:
             raise DataError(f"the corpus has {store.num_tokens:,} tokens, too few for rows of {length}; give more text")
         self.recipe = recipe
         self.tokenizer = tokenizer
-        self.source = Source(store, tokenizer.specials, length, max(1, recipe.plan.batch_tokens // length))
+        self.source = Source(store, length, max(1, recipe.plan.batch_tokens // length))
         self.dev = None if dev is None else dataclasses.replace(self.source, store=dev)
         self.encoder, self.objective = build_encoder(recipe, tokenizer)
         self.learner = GradientLearner(self.encoder, self.objective, self.source, recipe.plan)
@@ -160,9 +159,9 @@ class Pretraining:
         return self.recipe.plan.steps
 
     def steps(self) -> Iterator[Progress]:
-        """Learn; after each step its figures are kept, and where it is time, the dev text is looked at and all is saved."""
+        """Learn; after each step keep its figures, and when it is time look at the dev text and save."""
         run, learner = self._run, self.learner
-        every = self.recipe.plan.evaluate_every or max(1, self.total // NUM_EVALUATIONS)
+        every = self.recipe.plan.evaluate_every or -(-self.total // NUM_EVALUATIONS)
         try:
             for step in learner.steps():
                 last = step.number == self.total
@@ -235,13 +234,15 @@ class Pretraining:
         self.learner = GradientLearner(self.encoder, self.objective, self.source, self.recipe.plan)
 
 
-def _absolute(paths: list[str]) -> list[str]:
+def _absolute(paths: Sequence[str]) -> list[str]:
     return [path if path in SAMPLES and not Path(path).exists() else str(Path(path).absolute()) for path in paths]
 
 
 def _some(corpus: Corpus) -> list[str]:
     documents, characters = [], 0
-    for document in itertools.takewhile(lambda _: characters < _DRY_CHARACTERS, corpus):
+    for document in corpus:
         documents.append(document)
         characters += len(document)
+        if characters > _DRY_CHARACTERS:
+            break
     return documents

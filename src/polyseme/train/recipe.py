@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import tomli_w
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from polyseme.config import Config, nearest
 from polyseme.errors import CheckpointError, ConfigError
@@ -29,11 +29,18 @@ RECIPE = "recipe.toml"
 class DataConfig(Config):
     """What is read."""
 
-    corpus: list[str] = []  # files, folders or patterns; or the name of a built-in sample
-    dev: list[str] = []  # text that is never learnt from
+    corpus: tuple[str, ...] = ()  # files, folders or patterns; or the name of a built-in sample
+    dev: tuple[str, ...] = ()  # text that is never learnt from
     column: str = "text"  # of jsonl, csv, tsv and parquet
     length: int = Field(128, ge=8)  # tokens a row
     fingerprint: str = ""  # of the text and the tokenizer; written when the training starts
+
+    @field_validator("corpus", "dev")
+    @classmethod
+    def _writable(cls, paths: list[str]) -> list[str]:
+        if any("\ud800" <= character <= "\udfff" for path in paths for character in path):
+            raise ValueError("the path is not UTF-8, so the recipe could not name it; rename the file")
+        return paths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,15 +62,15 @@ class Recipe:
             if name not in ["family", *groups]:
                 raise ConfigError(f"{name}: no such group of settings{nearest(name, groups)}")
         family = values.get("family", "")
-        if family not in FAMILIES:
-            raise ConfigError(f"{family!r} is not a family{nearest(str(family), FAMILIES)}")
+        if not isinstance(family, str) or family not in FAMILIES:
+            raise ConfigError(f"{family!r:.60} is not a family{nearest(str(family), FAMILIES)}")
         parts = {name: values.get(name, {}) for name in groups}
         for name, part in parts.items():
             if not isinstance(part, Mapping):
                 raise ConfigError(f"{name} is a group of settings; say {name}.setting = value")
         kind = parts["objective"].get("kind", "")
-        if kind not in OBJECTIVES:
-            raise ConfigError(f"objective.kind: {kind!r} is not an objective{nearest(str(kind), OBJECTIVES)}")
+        if not isinstance(kind, str) or kind not in OBJECTIVES:
+            raise ConfigError(f"objective.kind: {kind!r:.60} is not an objective{nearest(str(kind), OBJECTIVES)}")
         recipe = cls(
             family=family,
             model=FAMILIES[family].Config.parse(parts["model"], group="model"),
@@ -73,9 +80,8 @@ class Recipe:
             plan=PlanConfig.parse(parts["plan"], group="plan"),
         )
         if recipe.data.length > recipe.model.max_length:
-            raise ConfigError(
-                f"data.length = {recipe.data.length} is more than model.max_length = {recipe.model.max_length}; change one"
-            )
+            lengths = f"data.length = {recipe.data.length} is more than model.max_length = {recipe.model.max_length}"
+            raise ConfigError(f"{lengths}; change one")
         return recipe
 
     @classmethod
@@ -96,8 +102,8 @@ class Recipe:
             return cls.parse(tomllib.loads(path.read_text(encoding="utf-8")))
         except FileNotFoundError:
             raise CheckpointError(f"{folder} has no {RECIPE}; it is not the directory of a run") from None
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"{path} cannot be read ({error})") from None
+        except (OSError, ValueError, RecursionError) as error:
+            raise CheckpointError(f"{path} cannot be read ({error}); put it back as the run wrote it") from None
 
     def save(self, folder: Path) -> None:
         """Write it out in full."""
@@ -133,10 +139,10 @@ def preset_names() -> tuple[list[str], list[str]]:
 def _override(values: dict[str, Any], override: str) -> None:
     name, equals, text = override.partition("=")
     group, dot, setting = name.strip().partition(".")
-    if not (equals and dot and setting):
-        raise ConfigError(f"--set {override}: say group.setting=value, such as --set plan.rate=3e-4")
+    if not (equals and dot and setting and isinstance(values.get(group, {}), Mapping)):
+        raise ConfigError(f"--set {override:.60}: say group.setting=value, such as --set plan.rate=3e-4")
     try:
         value = tomllib.loads(f"value = {text.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = text.strip()  # a bare word
     values[group] = {**values.get(group, {}), setting: value}

@@ -12,9 +12,9 @@ from typing import IO, Any, Self
 
 from polyseme.errors import CheckpointError
 from polyseme.files import remove_leavings, write_file
+from polyseme.text.tokenizer import Tokenizer
 from polyseme.train.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from polyseme.train.learner import Learner, Step
-from polyseme.text.tokenizer import Tokenizer
 from polyseme.train.recipe import RECIPE, Recipe
 
 logger = logging.getLogger(__name__)
@@ -47,8 +47,12 @@ class Run:
         except OSError as error:
             raise CheckpointError(f"{folder} cannot be made ({error.strerror}); choose another --out") from None
         lock = _lock(folder)
-        tokenizer.save(folder)
-        recipe.save(folder)
+        try:
+            remove_leavings(folder)
+            tokenizer.save(folder)
+            recipe.save(folder)
+        except OSError as error:
+            raise CheckpointError(f"{folder} cannot be written ({error.strerror}); choose another --out") from None
         return cls(folder, recipe, lock)
 
     @classmethod
@@ -78,8 +82,11 @@ class Run:
         }
         if dev is not None:
             row["dev"] = dev
-        with (self.folder / HISTORY).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        try:
+            with (self.folder / HISTORY).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as error:
+            logger.warning("step %d was not recorded (%s); the run goes on", step.number, error.strerror)
         self._sums, self._count, self._last = {}, 0, (step.tokens, step.seconds)
 
     def due(self, step: Step) -> bool:
@@ -143,6 +150,9 @@ def check_unused(folder: Path) -> None:
     """Refuse a directory that holds something, before any work is done for it."""
     if folder.exists() and not folder.is_dir():
         raise CheckpointError(f"{folder} is a file; choose another --out")
+    place = next(place for place in [folder, *folder.absolute().parents] if place.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise CheckpointError(f"{folder} cannot be made: {place} is no folder to write in; choose another --out")
     if (folder / LOCK).exists():
         _lock(folder).close()
     if (folder / RECIPE).exists():
@@ -154,17 +164,19 @@ def check_unused(folder: Path) -> None:
 
 
 def read_history(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a run's history; a last row that a crash cut short is left out."""
+    """The rows of a run's history; one that a crash or a full disk cut short is left out."""
     rows = []
     try:
-        lines = (folder / HISTORY).read_text(encoding="utf-8").splitlines()
+        lines = (folder / HISTORY).read_text(encoding="utf-8", errors="replace").split("\n")
     except FileNotFoundError:
         return []
     for line in lines:
         try:
-            rows.append(json.loads(line))
-        except ValueError:
-            break
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict) and {"step", "tokens", "seconds"} <= row.keys():
+            rows.append(row)
     return rows
 
 

@@ -1,0 +1,35 @@
+"""A tiny model of each family with the objective of its preset."""
+
+from polyseme.models import FAMILIES
+from polyseme.objectives import Source, Together, build_objective
+from polyseme.text.store import Store
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.train.recipe import Recipe
+
+SMALL = ["model.vocab_size=400", "model.max_length=64", "model.dropout=0.1", "data.length=32", "plan.batch_tokens=256"]
+
+
+def recipe_of(family: str, *overrides: str) -> Recipe:
+    return Recipe.preset(family, "tiny", [*SMALL, *overrides])
+
+
+class Tiny:
+    """Everything that a contract asks about one family."""
+
+    def __init__(self, family: str, documents: list[str]) -> None:
+        self.family = family
+        self.recipe = recipe_of(family, "plan.steps=20", "plan.rate=1e-3")
+        self.documents = documents
+        self.tokenizer = Tokenizer.train(self.recipe.tokenizer, documents, vocab_size=400)
+        self.store = Store.from_documents(documents, self.tokenizer)
+        length = self.recipe.data.length
+        self.source = Source(self.store, length, self.recipe.plan.batch_tokens // length)
+
+    def build(self, seed: int = 0):
+        import torch
+
+        torch.manual_seed(seed)
+        config = self.recipe.model.replace(vocab_size=self.tokenizer.vocab_size)
+        encoder = FAMILIES[self.family](config)
+        objective: Together = build_objective(self.recipe.objective, encoder, self.tokenizer.specials)
+        return encoder, objective

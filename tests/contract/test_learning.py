@@ -1,0 +1,98 @@
+"""What training promises, for every family."""
+
+import copy
+import dataclasses
+import hashlib
+
+import pytest
+import torch
+
+from polyseme.train.learner import GradientLearner, evaluate
+
+
+def learner_of(tiny, **changes):
+    encoder, objective = tiny.build()
+    return GradientLearner(encoder, objective, tiny.source, tiny.recipe.plan.replace(**changes))
+
+
+def run(learner, num_steps):
+    steps = learner.steps()
+    for _ in range(num_steps):
+        next(steps)
+    steps.close()
+    return learner
+
+
+def frozen(state):
+    """A state as it would come back from the disk."""
+    return copy.deepcopy(state)
+
+
+def assert_same(left, right):
+    for group, tensors in left.tensors.items():
+        assert tensors.keys() == right.tensors[group].keys()
+        for name, tensor in tensors.items():
+            assert torch.equal(tensor, right.tensors[group][name]), f"{group}: {name}"
+    ignored = {"seconds"}
+    assert {k: v for k, v in left.values.items() if k not in ignored} == {
+        k: v for k, v in right.values.items() if k not in ignored
+    }
+
+
+def test_batches_are_a_function_of_seed_and_step(tiny):
+    def digest(seed, step):
+        _, objective = tiny.build(seed=step)
+        batch = objective.batch(tiny.source, seed=seed, step=step)
+        parts = [batch.ids, *batch.labels.values()] + ([] if batch.segments is None else [batch.segments])
+        return hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts)).hexdigest()
+
+    first = [digest(0, step) for step in range(20)]
+    assert first == [digest(0, step) for step in range(20)]
+    assert len(set(first)) == 20
+    assert digest(1, 0) != first[0]
+
+
+@pytest.mark.parametrize("at", range(1, 20))
+def test_resume_is_bit_exact_at_every_step(tiny, at):
+    whole = run(learner_of(tiny), 20).state()
+    half = frozen(run(learner_of(tiny), at).state())
+    resumed = learner_of(tiny)
+    resumed.restore(half)
+    again = frozen(run(resumed, (20 - at) // 2).state())
+    last = learner_of(tiny)
+    last.restore(again)  # a resume of a resume
+    assert_same(run(last, 20 - last.done).state(), whole)
+
+
+def test_accumulation_changes_nothing(tiny):
+    """The same update from one pass and from many, up to the order in which floats are added."""
+    tiny = copy.copy(tiny)
+    tiny.recipe = dataclasses.replace(tiny.recipe, model=tiny.recipe.model.replace(dropout=0.0))
+    whole, pieces = learner_of(tiny), learner_of(tiny)
+    pieces.micro_rows = 3  # of eight
+    batch = whole.objective.batch(tiny.source, seed=0, step=0)
+    losses = [learner._gradient(batch) for learner in (whole, pieces)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    for name, weight in whole.weights.items():
+        torch.testing.assert_close(pieces.weights[name].grad, weight.grad, atol=1e-6, rtol=1e-4)
+
+
+def test_it_learns(tiny):
+    learner = learner_of(tiny, steps=60, rate=5e-3)
+    before = evaluate(learner.encoder, learner.objective, tiny.source, num_batches=4)
+    run(learner, 60)
+    after = evaluate(learner.encoder, learner.objective, tiny.source, num_batches=4)
+    name = learner.objective.names[-1]
+    assert after[name] < before[name] - 1.0
+    assert after[f"{name}_accuracy"] > before[f"{name}_accuracy"]
+
+
+def test_evaluation_leaves_no_trace(tiny):
+    plain = run(learner_of(tiny), 6).state()
+    watched = learner_of(tiny)
+    steps = watched.steps()
+    for _ in range(6):
+        next(steps)
+        evaluate(watched.encoder, watched.objective, tiny.source, num_batches=2)
+    steps.close()
+    assert_same(watched.state(), plain)

@@ -1,0 +1,142 @@
+"""How text becomes rows, pairs and masks."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polyseme.errors import ConfigError
+from polyseme.models.bert import Bert, BertConfig
+from polyseme.objectives import Source
+from polyseme.objectives.masked import MaskedConfig, MaskedTokens
+from polyseme.objectives.next_sentence import ELSEWHERE, FOLLOWS, NextSentence
+from polyseme.objectives.next_token import NextToken
+from polyseme.tensors import IGNORED
+from polyseme.text.store import Store
+from polyseme.text.tokenizer import Specials
+
+SPECIALS = Specials(pad=0, unknown=1, start=2, separator=3, mask=4, end=3)
+FIRST = 5  # the smallest id that is a word
+
+
+def store_of(documents: list[list[int]]) -> Store:
+    """A store from the lengths of sentences; every token is its own position, so that rows can be traced."""
+    lengths = [length for document in documents for length in document]
+    num_tokens = sum(lengths)
+    return Store(
+        tokens=np.arange(FIRST, FIRST + num_tokens, dtype=np.uint32),
+        sentences=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+        documents=np.concatenate([[0], np.cumsum([len(document) for document in documents])]).astype(np.int64),
+        num_characters=num_tokens,
+        num_words=num_tokens,
+        unknown=0,
+        fingerprint="",
+    )
+
+
+def encoder_of(store: Store) -> Bert:
+    sizes = {"width": 8, "num_layers": 1, "num_heads": 1, "max_length": 64}
+    return Bert(BertConfig(vocab_size=FIRST + store.num_tokens, **sizes))
+
+
+corpora = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=6), min_size=1, max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(corpora, st.integers(4, 24), st.integers(1, 5), st.integers(0, 30), st.integers(0, 3))
+def test_next_tokens_are_the_next_tokens(documents, length, num_rows, step, seed):
+    store = store_of(documents)
+    batch = NextToken().batch(Source(store, length, num_rows), seed=seed, step=step)
+    assert batch.ids.shape == (num_rows, length) and bool(batch.mask.all())
+    places = batch.ids.numpy() - FIRST
+    assert np.array_equal(batch.labels["next_token"].numpy() - FIRST, (places + 1) % store.num_tokens)
+    assert np.array_equal(places[:, 1:], (places[:, :-1] + 1) % store.num_tokens)
+
+
+def test_an_epoch_reads_every_cut_once():
+    store = store_of([[7, 9, 4], [40], [20, 20]])
+    length = 10
+    steps = store.num_tokens // length // 2
+    seen = [NextToken().batch(Source(store, length, 2), seed=5, step=step).ids.flatten().tolist() for step in range(steps)]
+    tokens = [token for row in seen for token in row]
+    assert len(tokens) == len(set(tokens)) == steps * 2 * length
+    later = NextToken().batch(Source(store, length, 2), seed=5, step=steps).ids.flatten().tolist()
+    assert sorted(later) != sorted(seen[0])
+
+
+@settings(max_examples=80, deadline=None)
+@given(corpora, st.integers(12, 40), st.integers(1, 6), st.integers(0, 50))
+def test_pairs_are_what_their_label_says(documents, length, num_rows, step):
+    store = store_of(documents)
+    objective = NextSentence(encoder_of(store), SPECIALS)
+    batch = objective.batch(Source(store, length, num_rows), seed=1, step=step)
+    starts = set(store.sentences[:-1].tolist())
+    document_starts = set(store.sentences[store.documents].tolist())
+    for ids, segments, label in zip(batch.ids.tolist(), batch.segments.tolist(), batch.labels["next"].tolist(), strict=True):
+        assert len(ids) == length and ids[0] == 2 and ids[-1] == 3
+        middle = segments.index(1) - 1
+        assert ids[middle] == 3 and segments == [0] * (middle + 1) + [1] * (length - middle - 1)
+        first = [id - FIRST for id in ids[1:middle]]
+        second = [id - FIRST for id in ids[middle + 1 : -1]]
+        assert first and second
+        for part in (first, second):
+            assert part == [(part[0] + n) % store.num_tokens for n in range(len(part))]
+        assert first[0] in starts
+        follows = second[0] == (first[-1] + 1) % store.num_tokens
+        if label == FOLLOWS:
+            assert follows and second[0] not in document_starts | {store.num_tokens}
+        elif store.num_documents > 1:
+            assert second[0] in starts
+            owner = [np.searchsorted(store.sentences[store.documents], place, side="right") for place in (first[0], second[0])]
+            assert owner[0] != owner[1]
+
+
+def test_half_of_the_pairs_follow():
+    store = store_of([[5] * 40 for _ in range(10)])
+    objective = NextSentence(encoder_of(store), SPECIALS)
+    labels = np.concatenate(
+        [objective.batch(Source(store, 32, 50), seed=0, step=step).labels["next"].numpy() for step in range(20)]
+    )
+    assert 0.4 < (labels == FOLLOWS).mean() < 0.55
+    assert set(labels.tolist()) == {FOLLOWS, ELSEWHERE}
+
+
+def test_masks_are_fifteen_percent_and_80_10_10():
+    store = store_of([[10] * 50 for _ in range(20)])
+    objective = MaskedTokens(MaskedConfig(pairs="none"), encoder_of(store), SPECIALS)
+    shown, asked, rows = [], [], 0
+    for step in range(40):
+        plain = objective.draw(Source(store, 40, 16), seed=0, step=step)
+        batch = objective.label(plain, seed=0, step=step)
+        labels = batch.labels["masked"]
+        chosen = labels != IGNORED
+        assert chosen.sum(1).tolist() == [6] * 16, "exactly 15 % of every row"
+        assert bool((plain.ids[chosen] == labels[chosen]).all()), "what is asked for stood there"
+        assert bool((batch.ids[~chosen] == plain.ids[~chosen]).all()), "nothing else is touched"
+        assert not bool(chosen[:, 0].any() | chosen[:, -1].any()), "special tokens are never asked for"
+        shown.append(batch.ids[chosen])
+        asked.append(labels[chosen])
+        rows += 16
+    shown, asked = np.concatenate(shown), np.concatenate(asked)
+    assert (shown == 4).mean() == pytest.approx(0.8, abs=0.02)
+    assert (shown == asked).mean() == pytest.approx(0.1, abs=0.02)
+    assert ((shown != 4) & (shown != asked)).mean() == pytest.approx(0.1, abs=0.02)
+    assert shown.min() >= 4, "no other special token is put in"
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(8, 40), st.floats(0.02, 0.9), st.integers(0, 10))
+def test_rows_of_special_tokens_alone_are_not_asked_about(length, rate, step):
+    store = dataclasses.replace(store_of([[60]]), tokens=np.full(60, 3, dtype=np.uint16))
+    objective = MaskedTokens(MaskedConfig(rate=rate, pairs="none"), encoder_of(store), SPECIALS)
+    batch = objective.batch(Source(store, length, 2), seed=0, step=step)
+    assert batch.counts == {"masked": 0}
+    assert set(batch.ids.flatten().tolist()) == {2, 3}
+
+
+def test_a_tokenizer_without_mask_is_refused():
+    store = store_of([[20]])
+    with pytest.raises(ConfigError, match="tokens for start, separator, mask"):
+        MaskedTokens(MaskedConfig(), encoder_of(store), Specials(end=0))
