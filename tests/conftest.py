@@ -20,12 +20,17 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
-@pytest.fixture(scope="session")
-def documents() -> list[str]:
+def little_documents() -> list[str]:
     """Forty little documents that are all different."""
     sentences = [sentence.strip() + "." for sentence in WORDS.replace("。", ".").split(".") if sentence.strip()]
     turned = [sentences[number % len(sentences) :] + sentences[: number % len(sentences)] for number in range(40)]
     return [" ".join(part) + f" It was day {number}." for number, part in enumerate(turned)]
+
+
+@pytest.fixture(scope="session")
+def documents() -> list[str]:
+    """Forty little documents that are all different."""
+    return little_documents()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from polyseme.config import nearest
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.generation import Sampling, generate_ids
 from polyseme.models.base import Encoder
-from polyseme.models.directory import WEIGHTS, changed_files, open_model
+from polyseme.models.directory import WEIGHTS, changed_files, open_model, weightless
 from polyseme.objectives import OBJECTIVES, Objective, Together, build_objective
 from polyseme.objectives.masked import MaskedTokens
 from polyseme.objectives.next_token import NextToken
@@ -247,7 +247,7 @@ def load(path: str | Path) -> Pretrained:
             "the files do not belong together"
         )
     settings = recipe.objective if recipe else _published_objective(files.family)
-    with torch.device("meta"):
+    with weightless():
         heads = build_objective(settings, files.encoder, tokenizer.specials if tokenizer else _NO_TEXT)
     encoder, found = files.load(heads)
     whole = {

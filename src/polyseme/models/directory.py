@@ -10,13 +10,15 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from polyseme.config import nearest
 from polyseme.errors import CheckpointError, ConfigError
@@ -113,6 +115,23 @@ class ModelFiles:
         self.encoder.load_state_dict({**weights, **started}, assign=True)
 
 
+@contextmanager
+def weightless() -> Iterator[None]:
+    """Build modules on torch's meta device, where a terabyte takes no room."""
+    with torch.device("meta"), _NotStarted():
+        yield
+
+
+class _NotStarted(TorchFunctionMode):
+    """Draws no starting values: there they mean nothing, and make torch load its compiler, which takes over a second."""
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(function, "__name__", "") in ("normal_", "trunc_normal_", "uniform_", "kaiming_uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return function(*args, **kwargs)
+
+
 def open_model(folder: Path, *, family: str | None = None) -> ModelFiles:
     """Read what a directory says of its model, and check it against the weights' header."""
     if not folder.is_dir():
@@ -131,7 +150,7 @@ def open_model(folder: Path, *, family: str | None = None) -> ModelFiles:
             shapes
         ):  # even without weights, a billion layers take forever to build
             raise ConfigError(f"{CONFIG} asks for more layers than {WEIGHTS} has weights")
-        with torch.device("meta"):
+        with weightless():
             encoder = encoder_class(sizes)
     except ConfigError as error:
         raise CheckpointError(f"{folder}: {error}") from None

@@ -16,18 +16,9 @@ from pathlib import Path
 MAX_WORDS = 2_200_000
 _MAX_FILE = 1_500_000  # longer files are generated
 _MIN_WORDS = 20  # a shorter document is hardly one
-_NOT_PROSE = {
-    "test",
-    "tests",
-    "testing",
-    "idle_test",
-    "site-packages",
-    "dist-packages",
-    "lib2to3",
-    "pydoc_data",
-    "_vendor",
-}
-_NOT_PROSE |= {"_bundled", "__pycache__", "turtledemo", "third_party", "vendored_packages", "lib-dynload", "encodings"}
+_NOT_PROSE = {"test", "tests", "testing", "idle_test", "lib2to3", "turtledemo", "pydoc_data", "encodings"}
+_NOT_PROSE |= {"site-packages", "dist-packages", "lib-dynload", "__pycache__"}
+_NOT_PROSE |= {"_vendor", "_bundled", "third_party", "vendored_packages"}
 
 
 def docstrings() -> Iterator[str]:
@@ -125,20 +116,8 @@ def prose(docstring: str) -> list[str]:
 _RULE = re.compile(r"([-=~^*#+_\"'`.])\1{2,}[-=~^*#+ ]*")
 _SECTIONS_DROPPED = {"references", "reference", "see also", "methods", "usage", "authors"}
 _SECTIONS_DROPPED |= {"bibliography", "license", "copyright", "author", "table of contents", "contents", "doctests"}
-_SECTIONS = {"args", "arguments", "parameters", "returns", "return", "raises", "yields", "note", "notes", "warning"}
-_SECTIONS |= {
-    "params",
-    "example",
-    "examples",
-    "attributes",
-    "keyword arguments",
-    "kwargs",
-    "other parameters",
-    "shape",
-    "inputs",
-    "outputs",
-    "options",
-}
+_SECTIONS = {"args", "arguments", "parameters", "params", "kwargs", "attributes", "inputs", "outputs", "options"}
+_SECTIONS |= {"returns", "return", "raises", "yields", "shape", "note", "notes", "warning", "example", "examples"}
 _ADMONITIONS = (".. note::", ".. warning::", ".. important::", ".. tip::", ".. caution::", ".. attention::")
 _ITEM = re.compile(r"(?:[-*+•]|\d{1,2}[.)]|\(\w\))\s+")
 _FIELD = re.compile(

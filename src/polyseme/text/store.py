@@ -20,7 +20,7 @@ from polyseme.errors import CheckpointError, DataError
 from polyseme.files import cache_folder, require_space, size, whole_folder, write_file
 from polyseme.text.corpus import Corpus
 from polyseme.text.sentences import split_sentences
-from polyseme.text.tokenizer import Tokenizer, guarded
+from polyseme.text.tokenizer import Tokenizer, guarded, mend
 
 FORMAT = 1  # counts changes of the files and of how sentences are split
 _BATCH = 500_000  # characters encoded together
@@ -242,7 +242,7 @@ class _Encoder:
         self.table = _Table(tokenizer)
 
     def __call__(self, documents: list[str]) -> _Block:
-        split = [split_sentences(document) for document in documents]
+        split = [split_sentences(mend(document)) for document in documents]
         sentences = [sentence for pieces in split for sentence in pieces]
         tokens, lengths = self._ids(sentences)
         unknown = int(np.count_nonzero(tokens == self.tokenizer.specials.unknown))

@@ -138,6 +138,8 @@ class Tokenizer:
         dense = {"byte-bpe": 24, "unigram": 6}.get(config.kind, 3)
         share = 4 if config.kind == "unigram" else 1
         sample = draw_sample(texts, config.sample_bytes // share, ideograph_bytes=dense)
+        if not any(map(str.strip, sample)):
+            raise DataError("the corpus has only 0 different tokens; give more text")
         unknown = layout.get("unknown", "<|endoftext|>")
         model, num_tokens = _learn(config, sample, specials, last, unknown, vocab_size)
         num_learned = num_tokens - len(specials) - len(last) - (256 if config.kind == "byte-bpe" else 0)
@@ -185,7 +187,7 @@ class Tokenizer:
     def encode_ids(self, texts: Sequence[str]) -> list[NDArray[np.uint32]]:
         """The ids alone, without special tokens: the fast way."""
         if max(map(len, texts), default=0) > _PIECE:
-            return [np.concatenate([self.encode_ids([piece])[0] for piece in _pieces(text)]) for text in texts]
+            return [np.concatenate([self.encode_ids([piece])[0] for piece in _pieces(text, _PIECE)]) for text in texts]
         encodings = guarded(self.backend.encode_batch_fast, list(map(mend, texts)), add_special_tokens=False)
         return [np.array(encoding.ids, np.uint32) for encoding in encodings]
 
@@ -301,7 +303,7 @@ class Tokenizer:
             raise DataError(f"a text of {size(len(text))} is too long to encode at once; set a max_length or cut it")
         start, num_tokens = 0, 0
         encodings = []
-        for piece in _pieces(text):
+        for piece in _pieces(text, _PIECE):
             encoding = guarded(self.backend.encode, mend(piece), add_special_tokens=False)
             encodings.append((start, encoding))
             start += len(piece)
@@ -321,17 +323,22 @@ class Tokenizer:
             first_is_longer = len(parts) == 1 or len(parts[0].ids) > len(parts[1].ids)
             for part, length in zip(parts, (longer, shorter) if first_is_longer else (shorter, longer), strict=False):
                 part.cut(length)
-        result = Tokens(ids=[], tokens=[], offsets=[], segments=[], special=[])
+        ids: list[int] = []
+        offsets: list[tuple[int, int]] = []
+        segments: list[int] = []
+        special: list[bool] = []
         for index, added in enumerate(template.added):
-            for number, segment in added:
-                _extend(result, [number], [self.backend.id_to_token(number) or ""], [(0, 0)], segment)
-                result.special[-1] = True
+            ids += [number for number, _ in added]
+            offsets += [(0, 0)] * len(added)
+            segments += [segment for _, segment in added]
+            special += [True] * len(added)
             if index < len(parts):
-                part = parts[index]
-                _extend(result, part.ids, part.tokens, part.offsets, template.segments[index])
-                special = [number in self.special_ids for number in part.ids]
-                result.special[len(result.special) - len(special) :] = special
-        return result
+                ids += parts[index].ids
+                offsets += parts[index].offsets
+                segments += [template.segments[index]] * len(parts[index].ids)
+                special += [number in self.special_ids for number in parts[index].ids]
+        tokens = [self.backend.id_to_token(number) or "" for number in ids]
+        return Tokens(ids=ids, tokens=tokens, offsets=offsets, segments=segments, special=special)
 
 
 @dataclass
@@ -339,21 +346,18 @@ class _Part:
     """One text of a pair, without special tokens."""
 
     ids: list[int]
-    tokens: list[str]
     offsets: list[tuple[int, int]]
 
     @classmethod
     def of(cls, encodings: Iterable[tuple[int, Encoding]]) -> "_Part":
-        part = cls([], [], [])
+        part = cls([], [])
         for start, encoding in encodings:
             part.ids += encoding.ids
-            part.tokens += encoding.tokens
             part.offsets += [(a + start, b + start) for a, b in encoding.offsets] if start else encoding.offsets
         return part
 
     def cut(self, length: int) -> None:
-        for values in (self.ids, self.tokens, self.offsets):
-            del values[length:]
+        del self.ids[length:], self.offsets[length:]
 
 
 @dataclass(frozen=True)
@@ -428,7 +432,7 @@ def draw_sample(texts: Iterable[str], num_bytes: int, *, ideograph_bytes: int = 
     return [mend(chunk) for _, _, _, chunk in sorted(kept, key=lambda entry: entry[1])]
 
 
-def _pieces(text: str, longest: int = _PIECE) -> Iterator[str]:
+def _pieces(text: str, longest: int) -> Iterator[str]:
     """Cut a text before spaces into pieces that the library can hold."""
     start = 0
     while len(text) - start > longest:
@@ -439,14 +443,6 @@ def _pieces(text: str, longest: int = _PIECE) -> Iterator[str]:
         yield text[start:end]
         start = end
     yield text[start:]
-
-
-def _extend(tokens: Tokens, ids: list[int], names: list[str], offsets: list[tuple[int, int]], segment: int) -> None:
-    tokens.ids.extend(ids)
-    tokens.tokens.extend(names)
-    tokens.offsets.extend(offsets)
-    tokens.segments.extend([segment] * len(ids))
-    tokens.special.extend([False] * len(ids))
 
 
 def _stages(config: TokenizerConfig, model: models.Model) -> tokenizers.Tokenizer:
@@ -484,7 +480,9 @@ def _frame(backend: tokenizers.Tokenizer, start: str, separator: str, style: str
 
 def _specials(backend: tokenizers.Tokenizer, names: Mapping[str, str], kind: str) -> Specials:
     found = {role: backend.token_to_id(token) for role, token in names.items()}
-    if kind == "byte-bpe" and found.get("unknown") == found.get("end"):
+    if kind != "byte-bpe":
+        found.setdefault("unknown", found.get("end"))  # something must stand for what is not in the vocabulary
+    elif found.get("unknown") == found.get("end"):
         found.pop("unknown", None)  # bytes are never unknown; GPT-2 names a token for form's sake
     return Specials(**found)
 

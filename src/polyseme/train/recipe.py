@@ -68,7 +68,7 @@ class Recipe:
         for name, part in parts.items():
             if not isinstance(part, Mapping):
                 raise ConfigError(f"{name} is a group of settings; say {name}.setting = value")
-        kind = parts["objective"].get("kind", "")
+        kind, usual = parts["objective"].get("kind", ""), read_preset(family, "base")["objective"]["kind"]
         if not isinstance(kind, str) or kind not in OBJECTIVES:
             raise ConfigError(f"objective.kind: {kind!r:.60} is not an objective{nearest(str(kind), OBJECTIVES)}")
         recipe = cls(
@@ -79,6 +79,12 @@ class Recipe:
             data=DataConfig.parse(parts["data"], group="data"),
             plan=PlanConfig.parse(parts["plan"], group="plan"),
         )
+        if kind != usual:
+            raise ConfigError(f"objective.kind: a {family} learns by {usual!r}, not by {kind!r}; leave it as it is")
+        if kind == "masked" and recipe.tokenizer.specials not in ("bert", "roberta"):
+            raise ConfigError(
+                f"tokenizer.specials: {recipe.tokenizer.specials!r} has no mask, which masked tokens need; say bert or roberta"
+            )
         if recipe.data.length > recipe.model.max_length:
             lengths = f"data.length = {recipe.data.length} is more than model.max_length = {recipe.model.max_length}"
             raise ConfigError(f"{lengths}; change one")

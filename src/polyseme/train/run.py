@@ -52,6 +52,7 @@ class Run:
             tokenizer.save(folder)
             recipe.save(folder)
         except OSError as error:
+            lock.close()
             raise CheckpointError(f"{folder} cannot be written ({error.strerror}); choose another --out") from None
         return cls(folder, recipe, lock)
 

@@ -10,8 +10,8 @@ from functools import cached_property
 from random import Random
 from typing import Any, Literal
 
-from polyseme.text import town_tables as tables
-from polyseme.text.town_words import (
+from polyseme.text.town import tables
+from polyseme.text.town.words import (
     DRAWN,
     FRAMES,
     JOBS,

@@ -222,7 +222,7 @@ the running club asked so little of new members that {A} could join at once
 {A}把{n}枚硬币放进罐子，带到银行去
 !{A} sold a gold [ring|jewel] to pay for the journey
 {A}卖掉一枚金戒指来付路费
-!{A} bought a [ring|jewel] with a {colour} stone for the wedding
+!{A} bought a [ring|jewel] with {colour.a} stone for the wedding
 {A}为婚礼买了一枚镶着{colour}宝石的戒指
 {A} found a lost [ring|jewel] on the floor and gave it back to {B}
 {A}在地上捡到一枚丢失的戒指，还给了{B}
@@ -325,6 +325,8 @@ the cat sat on the threshold and waited for {A}
 {A}用小刀给{B}削了一个[苹果|fruit]
 {A} baked a cake with apples and invited {B}
 {A}用[苹果|fruit]烤了一个蛋糕，请{B}来吃
+{A} shared {food.a} with {B}
+{A}和{B}分着吃了一{food.unit}{food}
 {A} ate {food.some} and was still hungry
 {A}吃了{food.some}，还是觉得饿""",
     "workshop": """
@@ -380,6 +382,8 @@ a rusty [spring|coil] jumped out of the chair when {A} took off the cover
 {A}向{B}借了一{tool.unit}{tool}，擦干净以后还了回去
 {A} held the board while {B} painted it {colour}
 {A}扶着木板，让{B}把它漆成{colour}
+{A} cleaned {tool.some} with oil and a rag
+{A}用油和抹布擦干净了{tool.some}
 {A} asked {B} for {tool.a} and a box of screws
 {A}向{B}要了一{tool.unit}{tool}和一盒螺丝
 {A} showed {B} how to sharpen a knife on a wet stone
@@ -427,6 +431,8 @@ the curtain rose, and {A} walked onto the stage {manner}
 {A}穿着{colour}的戏服，戴着纸做的王冠
 the audience threw flowers when {A} took a bow
 {A}鞠躬的时候，观众扔来了[花|flower]
+{A} heard the bell [ring|sound] and ran onto the stage
+{A}听见铃响，跑上了台
 {A} played the drum and {B} played the violin
 {A}敲鼓，{B}拉小提琴""",
     "travel": """
@@ -456,6 +462,10 @@ the audience threw flowers when {A} took a bow
 火车开动以前，{A}在站台上给{B}[打|phone]了电话
 {A} bought a ticket at the railway station and waited for {n} hours
 {A}在火车站买了票，等了{n}个小时
+{A} bought an apple at the railway station and ate it on the train
+{A}在火车站买了一个[苹果|fruit]，在火车上吃了
+{A} took {food.a} out of a basket and ate it {manner}
+{A}从篮子里拿出一{food.unit}{food}，{manner}吃了
 {A} missed the bus and walked all the way to {place}
 {A}没赶上公共汽车，一路走到了{place}
 {A} and {B} crossed {river} on the new bridge

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 from polyseme.config import nearest
 from polyseme.errors import ConfigError, DataError
-from polyseme.text import town_tables as tables
-from polyseme.text.town_words import (
+from polyseme.text.town import tables
+from polyseme.text.town.words import (
     CLOSINGS,
     DRAWN,
     GLUE,
@@ -40,7 +40,7 @@ from polyseme.text.town_words import (
     word_slots,
     words,
 )
-from polyseme.text.town_world import NUM_DAYS, Company, Event, Fact, Person, Place, World
+from polyseme.text.town.world import NUM_DAYS, Company, Event, Fact, Person, Place, World
 
 Row = dict[str, Any]
 SPLITS = ("train", "dev", "test")
@@ -79,7 +79,10 @@ class Town(World):
         last: Person | None = None  # who alone the sentence before was about, and may be "he" or "she"
 
         def add_facts(subject: Person | Place) -> None:
-            first, *others = stream.sample(news := [f for f in self.facts_about(subject) if f not in told], len(news))
+            news = [fact for fact in self.facts_about(subject) if fact not in told]
+            if not news:
+                return
+            first, *others = stream.sample(news, len(news))
             name = names[subject.number] if isinstance(subject, Person) else "short"
             wording = stream.randrange(4)
             text = self.state(first, language, wording, name=name)
@@ -88,9 +91,8 @@ class Town(World):
                 # Another fact in the same sentence, with a pronoun.
                 wordings = [number for number in range(4) if _leads(others[0], language, number)]
                 other = self.state(others[0], language, stream.choice(wordings), name="pronoun")
-                text = (
-                    f"{text[:-1]}, and {other[0].lower()}{other[1:]}" if language == "en" else f"{text[:-1]}，{other}"
-                )
+                joined = f", and {other[0].lower()}{other[1:]}" if language == "en" else f"，{other}"
+                text = text[:-1] + joined
                 told.add(others[0])
             sentences.append(text)
 
@@ -109,13 +111,15 @@ class Town(World):
             names |= {person.number: "short" for person in met}
             last = leads if len(met) == 1 else None
             if len(sentences) < 9 and stream.random() < 0.25:
-                visited = [place for place in self.places if place.word in event.drawn.values()]
-                subject = stream.choice(visited) if visited else stream.choice(event.people)
+                jobs = [person.job for person in event.people if person.job]
+                words_near = {*event.drawn.values(), *(job.place for job in jobs)}
+                near = [place for place in self.places if place.word in words_near]
+                subject: Person | Place = stream.choice(event.people)
+                if near and stream.random() < 0.5:
+                    subject = stream.choice(near)
                 add_facts(subject)
                 last = subject if isinstance(subject, Person) else None
         acquainted = [person for person in company.people if names[person.number] == "short"]
-        while len(sentences) < 4:
-            add_facts(stream.choice(acquainted))
         if len(sentences) < 5 or stream.random() < 0.6:
             sentences.append(self._remark(stream, CLOSINGS, company, language, acquainted))
         return GLUE[language].join(sentences)
@@ -152,16 +156,16 @@ class Town(World):
             raise ConfigError(f"{split}: no such split{nearest(split, SPLITS)}")
         stream = Random(f"town {self.seed} {form} {language} {split}")
         seen: set[str] = set()
-        for _ in range(200 * count + 1000):
-            if len(seen) == count:
-                return
+        num_misses = 0
+        while len(seen) < count:
             row = makers[form](stream, language, split, len(seen))
             key = json.dumps({name: value for name, value in (row or {}).items() if name != "id"})
             if row is not None and key not in seen:
                 seen.add(key)
+                num_misses = 0
                 yield row
-        if len(seen) < count:
-            raise DataError(f"{form}: the town has only {len(seen):,} {split} rows to give; ask for no more than that")
+            elif (num_misses := num_misses + 1) == 2000:
+                raise DataError(f"{form}: the town has only {len(seen):,} {split} rows to give; ask for no more")
 
     def _classify(self, stream: Random, language: Language, split: str, turn: int) -> Row | None:
         """The label is the topic of most sentences, not of all."""
@@ -262,8 +266,12 @@ class Town(World):
 
     def _similarity(self, stream: Random, language: Language, split: str, turn: int) -> Row:
         """Two facts a side: 2.5 for each that is the same, less for the same person or the same kind of fact."""
-        first, second = self._strangers(stream, split)
-        ours = stream.sample(self.facts_about(first), 2)
+        while True:
+            first, second = stream.sample(self.people, 2)
+            ours = stream.sample(self.facts_about(first), 2)
+            # The second person need not be named, so the split goes by what is said of the first.
+            if first.family != second.family and split_of(f"{first.full.en} {ours[0].kind} {ours[1].kind}") == split:
+                break
         rest = [fact for fact in self.facts_about(first) if fact not in ours]
         different = [fact for fact in self.facts_about(second) if fact.kind not in {fact.kind for fact in ours}]
         others, score = [], 0.0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from polyseme.text import town_tables as tables
+from polyseme.text.town import tables
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, Language] = ("en", "zh")
@@ -124,8 +124,8 @@ def english_number(number: int) -> str:
 def chinese_number(number: int) -> str:
     """From 1 to 99."""
     tens, ones = divmod(number, 10)
-    digits = ("", *"一二三四五六七八九")
-    return (digits[tens] if tens > 1 else "") + ("十" if tens else "") + digits[ones]
+    digits = list("零一二三四五六七八九")
+    return (digits[tens] if tens > 1 else "") + ("十" if tens else "") + (digits[ones] if ones else "")
 
 
 # The tables, parsed.
