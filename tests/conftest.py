@@ -4,7 +4,9 @@ import os
 
 import pytest
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before anything imports the peer
+# Before torch and the peer are imported. Threads that wait for each other cost tiny models more than they give.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 WORDS = (
     "the old bank by the river lends money to every farmer who can swim and the new bank in town does not. "

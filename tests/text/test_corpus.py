@@ -65,9 +65,7 @@ def test_compressed_files_and_progress(tmp_path):
     (tmp_path / "a.txt.zst").write_bytes(zstandard.compress(content) + zstandard.compress(b"\n\nlast"))
     for name, expected in [("a.txt", documents), ("a.txt.gz", documents), ("a.txt.zst", [*documents, "last"])]:
         corpus = Corpus(tmp_path / name)
-        seen = []
-        for document in corpus:
-            seen.append((document, corpus.bytes_read))
+        seen = [(document, corpus.bytes_read) for document in corpus]
         positions = [position for _, position in seen]
         assert [document for document, _ in seen] == expected
         assert positions == sorted(positions)

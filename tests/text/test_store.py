@@ -58,8 +58,8 @@ def expected(documents, tokenizer):
     return result
 
 
-words = "the|Fox| |  |\n|. |。|，|数|学|é|e\u0301|'s|'|1|½|[MASK]|<mask>| <mask>|<|-|_|\x1c|\x85|\u3000|\t|😊|\ud800|\0|don't|?!"
-fragments = st.sampled_from([*words.split("|"), "<|endoftext|>", "|"])
+words = "the|Fox| |  |\n|. |。|，|数|学|é|e\u0301|'s|'|1|½|[MASK]|<mask>| <mask>|<|-|_"
+fragments = st.sampled_from([*words.split("|"), *"|\x1c\x85\u3000\t😊\ud800\0", "don't", "?!", "<|endoftext|>"])
 documents = st.lists(st.lists(fragments, max_size=25).map("".join) | st.text(max_size=30), max_size=5)
 
 
@@ -92,6 +92,12 @@ def test_the_word_table_starts_afresh_and_pauses_without_harm(bert, monkeypatch)
     monkeypatch.setattr(store_module._Table, "LARGEST", 200)
     texts = [f"{text} word{number * 7919} {number}" for number in range(100) for text in TEXTS[:2]]
     assert rows(Store.from_documents(texts, bert)) == expected(texts, bert)
+
+
+def test_one_document_may_be_longer_than_a_batch(tokenizer, monkeypatch):
+    monkeypatch.setattr(store_module, "_BATCH", 50)
+    texts = ["Short one.", " ".join(TEXTS), "\n", "The end."]
+    assert rows(Store.from_documents(texts, tokenizer)) == expected(texts, tokenizer)
 
 
 def test_counts(bert):

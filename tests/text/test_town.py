@@ -9,8 +9,7 @@ from collections import Counter
 import pytest
 
 from polyseme.errors import ConfigError, DataError
-from polyseme.text import town_tables as tables
-from polyseme.text.town import SPLITS, Town, write
+from polyseme.text.town import SPLITS, Town, tables, write
 from polyseme.text.town.words import DRAWN, LANGUAGES, MARK, SCENES, SLOT, WORDINGS, plain, read_marks
 from polyseme.text.town.world import Person
 

@@ -216,6 +216,7 @@ def _encode(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[_Block]:
 
 
 def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
+    """Group texts so that each group but the last has at least `_BATCH` characters."""
     batch: list[str] = []
     length = 0
     for document in documents:
@@ -244,7 +245,9 @@ class _Encoder:
     def __call__(self, documents: list[str]) -> _Block:
         split = [split_sentences(mend(document)) for document in documents]
         sentences = [sentence for pieces in split for sentence in pieces]
-        tokens, lengths = self._ids(sentences)
+        parts = [self._ids(part) for part in _batches(sentences)]  # one document may be longer than a batch
+        tokens = np.concatenate([part for part, _ in parts] or [np.zeros(0, np.uint32)])
+        lengths = np.concatenate([part for _, part in parts] or [np.zeros(0, np.int64)])
         unknown = int(np.count_nonzero(tokens == self.tokenizer.specials.unknown))
         owners = np.repeat(np.arange(len(split)), [len(pieces) for pieces in split])[lengths > 0]
         lengths = lengths[lengths > 0]
@@ -266,7 +269,7 @@ class _Encoder:
         """All tokens in a row, and how many each sentence has."""
         if self.pattern is None or self.table.useless():
             rows = self.tokenizer.encode_ids(sentences)
-            return np.concatenate(rows or [np.zeros(0, np.uint32)]), np.array([len(row) for row in rows], np.int64)
+            return np.concatenate(rows), np.array([len(row) for row in rows], np.int64)
         find = self.pattern.findall
         found = [find(sentence) for sentence in sentences]
         tokens, lengths = self.table.encode([word for words in found for word in words])
