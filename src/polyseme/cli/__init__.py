@@ -47,7 +47,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and say how it ended."""
     logging.basicConfig(format="polyseme: %(message)s", level=logging.WARNING)
     try:
-        code = int(build()(list(arguments), standalone_mode=False) or 0)
+        code = int(build()(list(arguments), prog_name="polyseme", standalone_mode=False) or 0)
         sys.stdout.flush()  # here, where a reader who has left is noticed
         return code
     except PolysemeError as error:

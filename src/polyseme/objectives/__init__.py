@@ -14,16 +14,19 @@ from polyseme.text.tokenizer import Specials
 __all__ = ["OBJECTIVES", "Objective", "Source", "Together", "build_objective"]
 
 
-def _masked(config: MaskedConfig, encoder: Encoder, specials: Specials) -> dict[str, Objective]:
+def _masked(config: MaskedConfig, encoder: Encoder, specials: Specials) -> Together:
     masked = MaskedTokens(config, encoder, specials)
-    return {"next": NextSentence(encoder, specials), "masked": masked} if config.pairs == "next" else {"masked": masked}
+    if config.pairs == "none":
+        return Together({"masked": masked})
+    pairs = NextSentence(encoder, specials)
+    return Together({"next": pairs, "masked": masked}, weights={"next": config.pairs_weight})
 
 
-def _next_token(config: NextTokenConfig, encoder: Encoder, specials: Specials) -> dict[str, Objective]:
-    return {"next_token": NextToken()}
+def _next_token(config: NextTokenConfig, encoder: Encoder, specials: Specials) -> Together:
+    return Together({"next_token": NextToken()})
 
 
-OBJECTIVES: dict[str, tuple[type[Config], Callable[[Any, Encoder, Specials], dict[str, Objective]]]] = {
+OBJECTIVES: dict[str, tuple[type[Config], Callable[[Any, Encoder, Specials], Together]]] = {
     "masked": (MaskedConfig, _masked),
     "next_token": (NextTokenConfig, _next_token),
 }
@@ -31,4 +34,4 @@ OBJECTIVES: dict[str, tuple[type[Config], Callable[[Any, Encoder, Specials], dic
 
 def build_objective(config: Any, encoder: Encoder, specials: Specials) -> Together:
     """What a recipe trains for."""
-    return Together(OBJECTIVES[config.kind][1](config, encoder, specials))
+    return OBJECTIVES[config.kind][1](config, encoder, specials)

@@ -94,9 +94,10 @@ class Objective(nn.Module):
 class Together(Objective):
     """Objectives that share one pass: the first draws the rows, each adds its questions and its cost."""
 
-    def __init__(self, parts: Mapping[str, Objective]) -> None:
+    def __init__(self, parts: Mapping[str, Objective], weights: Mapping[str, float] | None = None) -> None:
         super().__init__()
         self.names = tuple(parts)
+        self.weights = {**dict.fromkeys(parts, 1.0), **(weights or {})}  # of each mean loss in what is minimised
         for name, part in parts.items():
             self.add_module(name, part)  # so that a weight is called `masked.bias`, whatever else is trained with it
 

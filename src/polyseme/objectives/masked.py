@@ -32,6 +32,7 @@ class MaskedConfig(Config):
     masking: Literal["token"] = "token"  # what is hidden together
     rate: float = Field(0.15, gt=0, lt=1)  # share of the tokens that are asked for
     pairs: Literal["none", "next"] = "next"  # whether rows are pairs, and what is asked of them
+    pairs_weight: float = Field(1.0, ge=0)  # of that question, where a masked token counts 1
 
 
 class MaskedTokens(Objective):

@@ -14,7 +14,7 @@ from polyseme.files import size
 from polyseme.machine import available_memory
 from polyseme.models import FAMILIES
 from polyseme.models.base import Encoder
-from polyseme.objectives import Objective, Source
+from polyseme.objectives import Source, Together
 from polyseme.train.learner import GradientLearner, evaluate
 from polyseme.train.plan import Budget, PlanConfig
 from polyseme.train.recipe import Recipe
@@ -78,7 +78,7 @@ class Pace:
 
 
 def measure_pace(
-    encoder: Encoder, objective: Objective, source: Source, plan: PlanConfig, *, dev: Source | None, dev_batches: int
+    encoder: Encoder, objective: Together, source: Source, plan: PlanConfig, *, dev: Source | None, dev_batches: int
 ) -> Pace:
     """Learn for a few seconds on a copy that is thrown away."""
     started = time.perf_counter()

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from polyseme.errors import ConfigError, TrainingError
 from polyseme.models.base import Encoder
-from polyseme.objectives.base import Objective, Source
+from polyseme.objectives.base import Objective, Source, Together
 from polyseme.tensors import Batch
 from polyseme.train.plan import PlanConfig, decays, rate_at
 
@@ -69,7 +69,7 @@ class GradientLearner:
     random state and no position in the data to save.
     """
 
-    def __init__(self, encoder: Encoder, objective: Objective, source: Source, plan: PlanConfig) -> None:
+    def __init__(self, encoder: Encoder, objective: Together, source: Source, plan: PlanConfig) -> None:
         self.encoder = encoder
         self.objective = objective
         self.source = source
@@ -135,7 +135,8 @@ class GradientLearner:
                 for rows in batch.split(self.micro_rows):
                     outcome = self.objective(self.encoder, rows.to(self.device))
                     # Dividing by the counts of the whole batch makes the pieces add up to the same update.
-                    terms = [loss / max(1, batch.counts[name]) for name, loss in outcome.losses.items()]
+                    weights = self.objective.weights
+                    terms = [loss * weights[name] / max(1, batch.counts[name]) for name, loss in outcome.losses.items()]
                     torch.stack(terms).sum().backward()  # type: ignore[no-untyped-call]
                     for name, loss in outcome.losses.items():
                         sums[name] += loss.item() / max(1, batch.counts[name])

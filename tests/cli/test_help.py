@@ -1,0 +1,92 @@
+"""Every command explains itself, with an example, and without waiting for anything heavy."""
+
+import subprocess
+import sys
+
+import pytest
+
+COMMANDS = [
+    [],
+    ["pretrain"],
+    ["fill"],
+    ["generate"],
+    ["score"],
+    ["embed"],
+    ["info"],
+    ["doctor"],
+    ["sample"],
+    ["tokenizer"],
+    ["tokenizer", "train"],
+]
+
+
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help(polyseme, command, flag):
+    ended = polyseme(*command, flag)
+    assert ended.code == 0 and ended.err == ""
+    assert ended.out.startswith(f"Usage: {' '.join(['polyseme', *command])}")
+    if command != ["tokenizer"]:  # a group; its commands have examples
+        examples = [line.strip().removeprefix("Try: ") for line in ended.out.splitlines()]
+        assert any(line.startswith(f"polyseme {' '.join(command)}".strip() + " ") or line == f"polyseme {' '.join(command)}" for line in examples)
+    assert not any(len(line) > 120 for line in ended.out.splitlines())
+
+
+def test_every_command_is_tested(polyseme):
+    from polyseme.cli import COMMANDS as known
+
+    names = [command.__name__ for command in known]
+    assert {*names, "tokenizer"} == {command[0] for command in COMMANDS if command}
+    out = polyseme("--help").out
+    assert all(f"\n  {name} " in out for name in [*names, "tokenizer"])
+
+
+@pytest.mark.parametrize("command", [[], ["tokenizer"]], ids=" ".join)
+def test_no_arguments_is_a_question(polyseme, command):
+    """Help, but not success: a script that forgot its arguments should notice."""
+    ended = polyseme(*command)
+    assert ended.code == 2 and "Usage: polyseme" in ended.out and ended.err == ""
+
+
+@pytest.mark.parametrize("command", [["pretrain"], ["fill"], ["info"], ["sample"], ["embed"], ["tokenizer", "train"]], ids=" ".join)
+def test_what_is_missing_is_said(polyseme, command):
+    ended = polyseme(*command)
+    assert ended.code == 2 and ended.out == ""
+    assert ended.err.startswith("polyseme: Missing ") and ended.err.endswith(f"; see polyseme {' '.join(command)} --help\n")
+    assert ended.err.count("\n") == 1
+
+
+def test_examples_in_the_help_are_valid_options(polyseme):
+    """Every option of every example is one that the command has."""
+    for command in COMMANDS[1:]:
+        out = polyseme(*command, "--help").out
+        known = {word.strip(",[]") for line in out.splitlines() for word in line.split() if word.startswith("--")}
+        for line in out.splitlines():
+            if line.strip().startswith("polyseme "):
+                assert {word for word in line.split() if word.startswith("--")} <= known, line
+
+
+HEAVY = ("torch", "numpy", "tokenizers", "transformers", "scipy", "numba", "safetensors", "rich", "huggingface_hub")
+
+
+def test_help_imports_nothing_heavy():
+    code = f"""
+import sys
+from polyseme.cli import run
+for command in {COMMANDS!r}:
+    assert run([*command, "--help"]) == 0
+print("imported:", [name for name in {HEAVY!r} if name in sys.modules])
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.splitlines()[-1] == "imported: []" and said.stderr == ""
+
+
+def test_both_ways_to_start_it():
+    module = subprocess.run([sys.executable, "-m", "polyseme", "--help"], capture_output=True, text=True)
+    script = subprocess.run(
+        [sys.executable, "-c", "import sys; sys.argv[0] = 'polyseme'; from polyseme.__main__ import main; main()", "--help"],
+        capture_output=True,
+        text=True,
+    )
+    assert module.returncode == script.returncode == 0
+    assert module.stdout.splitlines()[-1] == script.stdout.splitlines()[-1]

@@ -1,0 +1,192 @@
+"""Five hundred command lines that nobody would type: no traceback, and an exit code that means something."""
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+
+JUNK = [
+    "",
+    " ",
+    "-",
+    "--",
+    "-1",
+    "0",
+    "1e400",
+    "nan",
+    "inf",
+    "-inf",
+    "9" * 40,
+    "9" * 5000,
+    "x" * 300,
+    "x" * 5000,
+    "..",
+    "/",
+    "~",
+    "*",
+    "[",
+    "a=b",
+    "=",
+    "%s",
+    "{}",
+    "'",
+    '"',
+    "\n",
+    "\x1b[31m",
+    "银行",
+    "🙂",
+    "\udcff",
+    "\u202e",
+    "None",
+    "true",
+    "/dev/null",
+    "/proc/self/mem",
+    "/etc/passwd/x",
+    "hf:",
+    "hf:no/such model",
+    "http://localhost:1/x",
+]
+GROUPS = ["model", "tokenizer", "objective", "data", "plan", "family", "", "modle"]
+NAMES = ["width", "num_layers", "num_heads", "vocab_size", "max_length", "dropout", "kind", "specials", "min_count", "rate"]
+NAMES += ["pairs", "corpus", "length", "budget", "steps", "seed", "batch_tokens", "schedule", "warmup", "clip", "threads", "x"]
+VALUES = ["1", "-1", "0", "0.5", "1e30", "nan", "inf", "[]", "{}", "[[1]]", "true", '"a"', "bert", "gpt2", "'", "9" * 30, "\n", ""]
+VALUES += ["1979-05-27", "[" * 2000, "\udcff", "masked", "next_token", "12:00:00", "0x10", "1_000", "银行"]
+OPTIONS = {
+    "pretrain": ["--corpus", "--dev", "--out", "--size", "--budget", "--seed", "--set", "--column", "--resume", "--dry-run"],
+    "fill": ["--file", "--top", "--json"],
+    "generate": ["--file", "--max-tokens", "--temperature", "--top-k", "--top-p", "--repetition-penalty", "--seed", "--stop", "--json"],
+    "score": ["--file", "--json"],
+    "embed": ["--file", "--pool", "--layer", "--out"],
+    "info": ["--json"],
+    "sample": ["--out", "--seed"],
+    "tokenizer": ["--corpus", "--kind", "--vocab-size", "--specials", "--lowercase", "--min-count", "--column", "--out"],
+}
+FLAGS = {"--json", "--resume", "--dry-run", "--lowercase"}
+ALL = sorted({option for options in OPTIONS.values() for option in options} | {"--help", "-h", "--version", "-x", "--no-lowercase"})
+
+
+class Grammar:
+    """Draws command lines: mostly well-formed, with values that are not; nothing in them is text to train on for long."""
+
+    def __init__(self, seed):
+        self.chance = random.Random(seed)
+
+    def line(self):
+        draw = self.chance
+        command = draw.choice([*OPTIONS, *OPTIONS, "nonsense", "", "doctorr"])
+        words = [command]
+        if command == "tokenizer" and draw.random() < 0.9:
+            words.append("train")
+        if command == "pretrain":
+            words.append(draw.choice(["bert", "gpt2", "bret", self.junk()]))
+        elif command == "sample":
+            words.append(draw.choice(["twon", self.junk()]))  # a real name would write a real sample
+        elif command not in ("tokenizer", "nonsense"):
+            words.append(draw.choice(["bert", "gpt2", "cut", "folder", "nothing", self.junk()]))
+        if command == "pretrain" and draw.random() < 0.8:
+            words += ["--out", draw.choice(["out", "folder", "file", "bert", self.junk()])]
+        for _ in range(draw.randrange(5)):
+            option = draw.choice(OPTIONS.get(command, ALL) if draw.random() < 0.95 else ALL)
+            words.append(option)
+            if option not in FLAGS or draw.random() < 0.02:
+                words.append(self.value(option))
+        if command in ("fill", "generate", "score", "embed"):
+            words += [draw.choice(["The [MASK] is here.", "some text", self.junk()]) for _ in range(draw.randrange(3))]
+        if draw.random() < 0.05:
+            draw.shuffle(words)
+        return words
+
+    def junk(self):
+        return self.chance.choice(JUNK)
+
+    def value(self, option):
+        draw = self.chance
+        if draw.random() < 0.3:
+            return self.junk()
+        if option == "--set":
+            return f"{draw.choice(GROUPS)}.{draw.choice(NAMES)}={draw.choice(VALUES)}"
+        known = {
+            "--corpus": ["word.txt", "empty.txt", "random.bin", "folder", "nothing.txt", "*.txt"],
+            "--dev": ["word.txt", "empty.txt", "random.bin"],
+            "--out": ["out", "folder", "file", "file/out", "out.npy", "bert"],
+            "--file": ["word.txt", "random.bin", "empty.txt", "folder"],
+            "--size": ["tiny", "tiny", "smal", "auto"],
+            "--budget": ["1steps", "3s", "0s", "1.5epochs", "1Gtokens", "5 parsecs"],
+            "--kind": ["word", "char", "wordpiece", "bpe", "byte-bpe", "unigram", "x"],
+            "--specials": ["bert", "gpt2", "roberta", "gpt", "plain", "x"],
+            "--pool": ["mean", "first", "last", "max", "median"],
+        }
+        numbers = ["0", "1", "-1", "3", "0.5", "1e-30", "1e30", "2", "100000000000", "-0.0"]
+        return draw.choice(known.get(option, numbers))
+
+
+@pytest.fixture
+def desk(tmp_path, trained, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path / "cache"))
+    for family in ("bert", "gpt2"):
+        shutil.copytree(trained / family, family, ignore=shutil.ignore_patterns("checkpoints"))
+    shutil.copytree("bert", "cut")
+    weights = Path("cut/model.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-9])
+    Path("word.txt").write_text("one word here")
+    Path("empty.txt").write_text("")
+    Path("random.bin").write_bytes(random.Random(0).randbytes(3000))
+    Path("folder").mkdir()
+    Path("file").write_text("x")
+    return tmp_path
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_random_command_lines(desk, polyseme, monkeypatch, part):
+    monkeypatch.setattr("polyseme.train.estimate._MEASURED_SECONDS", 0.0)
+    grammar = Grammar(part)
+    codes = []
+    for _ in range(50):
+        line = grammar.line()
+        stdin = grammar.chance.choice([b"", b"a line\n", b"\xff\xfe\x00", "行\r\nThe [MASK].".encode()])
+        try:
+            ended = polyseme(*line, stdin=stdin)
+        except BaseException as error:
+            raise AssertionError(f"{line!r} raised {error!r}") from error
+        assert ended.code in (0, 1, 2, 130), line
+        assert "Traceback" not in ended.err, line
+        if ended.code == 2 and ended.err:
+            assert ended.err.startswith(("polyseme: ", "going on")) and ended.err.count("\n") <= 2, (line, ended.err)
+        codes.append(ended.code)
+    assert {0, 2} <= set(codes), "some lines make sense and some do not"
+    assert (desk / "file").read_text() == "x" and (desk / "word.txt").read_text() == "one word here"
+
+
+SETTINGS = [(group, name, value) for group in GROUPS for name in NAMES for value in VALUES]
+
+
+def test_random_settings(desk, polyseme, corpus_file):
+    """Any setting to any value: refused in a line, or a recipe; no text is read."""
+    chance = random.Random(1)
+    for _ in range(400):
+        group, name, value = chance.choice(SETTINGS)
+        ended = polyseme(
+            "pretrain", chance.choice(["bert", "gpt2"]), "--out", "out", "--size", "tiny", "--set", f"{group}.{name}={value}"
+        )
+        assert ended.code == 2 and ended.err.count("\n") == 1, (group, name, value, ended.err)
+
+
+def test_dry_runs_of_random_sizes(desk, polyseme, corpus_file, monkeypatch):
+    """Where a recipe is good, its cost is measured and nothing is written."""
+    monkeypatch.setattr("polyseme.train.estimate._MEASURED_SECONDS", 0.0)
+    chance = random.Random(2)
+    for _ in range(6):
+        sizes = [f"model.width={chance.choice([16, 32])}", f"model.num_layers={chance.choice([1, 2])}", "plan.threads=1"]
+        sizes += [f"data.length={chance.choice([8, 16, 33])}", "plan.batch_tokens=128", f"model.vocab_size={chance.choice([300, 500])}"]
+        sets = [word for size in sizes for word in ("--set", size)]
+        budget = chance.choice(["3steps", "10m", "1000000h", "2epochs", "5Gtokens", "0.001s"])
+        ended = polyseme(
+            "pretrain", chance.choice(["bert", "gpt2"]), "--corpus", corpus_file, "--out", "out", "--size", "tiny", *sets,
+            "--budget", budget, "--dry-run",
+        )  # fmt: skip
+        assert ended.code == 0 and ended.err == "nothing was written\n"
+        assert [line.split()[0] for line in ended.out.splitlines()] == ["parameters", "memory", "steps", "time"]
+        assert not Path("out").exists()

@@ -1,0 +1,127 @@
+"""The packages form one line, each importing only those above it; what is public is frozen; some things are never done."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import polyseme
+
+ROOT = Path(polyseme.__file__).parent
+MODULES = sorted(ROOT.rglob("*.py"))
+LINE = [
+    "errors",
+    "config",
+    "files",
+    "machine",
+    "tensors",
+    "weights",
+    "text",
+    "layers",
+    "models",
+    "objectives",
+    "train",
+    "reading",
+    "scoring",
+    "generation",
+    "pretrained",
+    "cli",
+]
+TOP = {"__init__", "__main__"}  # these only open the door
+
+
+def part_of(path):
+    """Which of the line a module belongs to."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported(tree, path):
+    """Every module of ours that a module names, wherever the import stands."""
+    package = ["polyseme", *path.relative_to(ROOT).parts[:-1]]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            if base == "polyseme":
+                yield from (f"polyseme.{alias.name}" for alias in node.names)
+            else:
+                yield base
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_import_goes_down_the_line(path):
+    part = part_of(path)
+    if part in TOP:
+        return
+    assert part in LINE, f"say where {part} stands in the line"
+    for name in imported(ast.parse(path.read_text(encoding="utf-8")), path):
+        if name.split(".")[0] != "polyseme":
+            continue
+        other = (name.split(".") + [""])[1]
+        assert other in LINE, f"{path.name} imports {name}"
+        assert LINE.index(other) <= LINE.index(part), f"{part} stands above {other} and may not import it"
+
+
+def test_every_part_of_the_line_is_there():
+    assert {part_of(path) for path in MODULES} == {*LINE, *TOP}
+
+
+def calls(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_is_never_done(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for name in imported(tree, path):
+        assert name.split(".")[0] not in {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "yaml", "tarfile"}
+    for name, call in calls(tree):
+        assert name not in {"eval", "exec", "compile", "__import__", "torch.load", "torch.save", "os.system", "os.popen"}, name
+        assert not name.endswith((".extractall", "yaml.load", "np.loads", "pickle.load", "pickle.loads")), name
+        for keyword in call.keywords:
+            value = keyword.value
+            on = isinstance(value, ast.Constant) and value.value is True
+            assert not (keyword.arg in ("shell", "allow_pickle", "trust_remote_code") and on), f"{name} with {keyword.arg}"
+        if name == "print":
+            assert part_of(path) == "cli", "only the command line prints"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and part_of(path) != "cli":
+            assert ast.unparse(node) not in {"sys.stdout", "sys.stderr", "sys.exit"} or part_of(path) == "__main__"
+
+
+def test_nothing_heavy_comes_with_the_name():
+    code = "import sys, polyseme; print([name for name in ('torch', 'numpy', 'tokenizers', 'pydantic') if name in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]" and not said.stderr
+
+
+def test_the_public_surface():
+    assert sorted(polyseme.__all__) == [
+        "Batch",
+        "CheckpointError",
+        "ConfigError",
+        "DataError",
+        "PolysemeError",
+        "Pretrained",
+        "TrainingError",
+        "load",
+        "pretrain",
+    ]
+    for name in polyseme.__all__:
+        assert getattr(polyseme, name).__name__ == name
+    with pytest.raises(AttributeError, match="no attribute 'lode'"):
+        polyseme.lode  # noqa: B018
+
+
+def test_every_error_is_one_that_the_command_line_knows():
+    for name in polyseme.__all__:
+        thing = getattr(polyseme, name)
+        if name.endswith("Error"):
+            assert issubclass(thing, polyseme.PolysemeError)
+            assert thing.exit_code == (1 if name == "TrainingError" else 2)

@@ -1,0 +1,191 @@
+"""Real processes, killed at random moments and gone on with: the model that comes out is the same to the last bit."""
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+FAMILIES = ("bert", "gpt2")
+STEPS = 60
+KILLS = 10
+SETTINGS = {
+    "model.vocab_size": 400,
+    "model.width": 32,
+    "data.length": 32,
+    "plan.batch_tokens": 256,
+    "plan.save_every": 5,
+    "plan.threads": 1,
+}
+
+
+class Training:
+    """One command line, given again and again."""
+
+    def __init__(self, family, corpus, out):
+        self.family = family
+        self.out = out
+        sets = [word for name, value in SETTINGS.items() for word in ("--set", f"{name}={value}")]
+        self.arguments = ["pretrain", family, "--corpus", str(corpus), "--out", str(out), "--size", "tiny"]
+        self.arguments += ["--budget", f"{STEPS}steps", *sets]
+
+    def start(self, *more):
+        command = [sys.executable, "-m", "polyseme", *self.arguments, *more]
+        cache = str(self.out.parent / "cache")  # the same for every run
+        environment = {**os.environ, "POLYSEME_CACHE": cache, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+
+    def run(self, *more):
+        process = self.start(*more)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        return said
+
+    def wait_for(self, process, step):
+        """Until the history has a row of that step."""
+        history = self.out / "history.jsonl"
+        while process.poll() is None and not (history.exists() and len(history.read_text().splitlines()) >= step):
+            time.sleep(0.002)
+
+    def weights(self):
+        return (self.out / "model.safetensors").read_bytes()
+
+    def steps(self):
+        return [json.loads(line)["step"] for line in (self.out / "history.jsonl").read_text().splitlines()]
+
+    def losses(self):
+        rows = [json.loads(line) for line in (self.out / "history.jsonl").read_text().splitlines()]
+        return [{name: value for name, value in row.items() if "second" not in name} for row in rows]
+
+
+def for_every_family(work):
+    """Do it for all families at once, a core each."""
+    with ThreadPoolExecutor(len(FAMILIES)) as pool:
+        return dict(zip(FAMILIES, pool.map(work, FAMILIES), strict=True))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("survival")
+
+
+@pytest.fixture(scope="module")
+def unbroken(place, corpus_file):
+    """A run that nothing happens to, and how long it takes, and how much of that is before its first step."""
+    def work(family):
+        training = Training(family, corpus_file, place / f"{family}-unbroken")
+        started = time.monotonic()
+        process = training.start()
+        training.wait_for(process, 1)
+        first = time.monotonic() - started
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        assert training.steps() == list(range(1, STEPS + 1))
+        return training, first, time.monotonic() - started
+
+    return for_every_family(work)
+
+
+def assert_same(training, reference):
+    assert training.weights() == reference.weights(), "not the same weights to the last bit"
+    assert training.steps() == list(range(1, STEPS + 1)), "each step once and in order"
+    assert training.losses() == reference.losses()
+    assert not [path for path in training.out.rglob("*") if path.name.startswith(".")], "something was left lying about"
+
+
+def test_killed_at_random_moments(unbroken, place, corpus_file):
+    """Ten SIGKILLs one after another, some before there is a run, some in the middle of a save."""
+
+    def work(family):
+        reference, first, whole = unbroken[family]
+        chance = random.Random(family)
+        training = Training(family, corpus_file, place / f"{family}-killed")
+        reached = []
+        for number in range(KILLS):
+            process = training.start("--resume")
+            if number % 3 == 2:
+                # In the midst of a save: as soon as a half-written checkpoint is seen.
+                folder = training.out / "checkpoints"
+                while process.poll() is None and not any(folder.glob(".*.part")):
+                    time.sleep(0.0005)
+            elif number % 3 == 1:
+                training.wait_for(process, (reached[-1] if reached else 0) + chance.randrange(1, 8))
+            else:
+                # Any moment of its life, importing torch included.
+                time.sleep(chance.uniform(0, whole) if number else chance.uniform(0.3, 0.9) * first)
+            process.kill()
+            process.communicate()
+            history = training.out / "history.jsonl"
+            reached.append(len(history.read_text().splitlines()) if history.exists() else 0)
+            assert process.returncode in (-signal.SIGKILL, 0)
+        said = training.run("--resume")
+        assert_same(training, reference)
+        return reached, said
+
+    for family, (reached, said) in for_every_family(work).items():
+        assert len(set(reached)) > 2, f"{family} was always killed at the same place: {reached}"
+        assert "Traceback" not in said
+
+
+def test_killed_before_there_is_a_run_and_after_its_end(unbroken, place, corpus_file):
+    def work(family):
+        reference, first, _ = unbroken[family]
+        training = Training(family, corpus_file, place / f"{family}-early")
+        process = training.start("--resume")
+        time.sleep(0.4 * first)
+        process.kill()
+        process.communicate()
+        process = training.start("--resume")
+        while process.poll() is None and not (training.out / "model.safetensors").exists():
+            time.sleep(0.0005)
+        process.kill()  # while the model directory is written
+        process.communicate()
+        training.run("--resume")
+        assert_same(training, reference)
+        training.run("--resume")  # a run that has ended ends again, the same
+        assert_same(training, reference)
+
+    for_every_family(work)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_asked_to_stop(unbroken, place, corpus_file, number):
+    """The step is finished, all is saved, and the command that goes on is said."""
+
+    def work(family):
+        reference = unbroken[family][0]
+        training = Training(family, corpus_file, place / f"{family}-{number.name}")
+        process = training.start()
+        training.wait_for(process, 12)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 128 + number, said
+        stopped = int(re.search(r"stopped at step (\d+) and saved", said)[1])
+        assert 12 <= stopped < STEPS
+        assert training.steps() == list(range(1, stopped + 1))
+        assert (training.out / "checkpoints" / f"{stopped:07d}").is_dir()
+        assert not (training.out / "model.safetensors").exists()
+        command = said.splitlines()[-1].split()
+        assert command == ["polyseme", "pretrain", family, "--out", str(training.out), "--resume"]
+        resumed = subprocess.run([sys.executable, "-m", *command], capture_output=True, text=True, timeout=120)
+        assert resumed.returncode == 0, resumed.stderr
+        assert f"going on from step {stopped} of {STEPS}" in resumed.stderr
+        assert_same(training, reference)
+
+    for_every_family(work)
+
+
+def test_the_cache_was_used_and_is_whole(unbroken, place):
+    """After all those kills nothing half-written is taken for prepared text."""
+    stores = [path for path in (place / "cache" / "stores").iterdir() if not path.name.startswith(".")]
+    assert len(stores) == len(FAMILIES)
+    assert all((Path(store) / "meta.json").exists() for store in stores)
