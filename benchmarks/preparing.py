@@ -17,7 +17,8 @@ from pathlib import Path
 
 from polyseme.text.corpus import Corpus
 from polyseme.text.store import build_store
-from polyseme.text.tokenizer import Tokenizer, TokenizerConfig
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.vocabulary import TokenizerConfig
 
 KINDS = {"wordpiece": "bert", "byte-bpe": "gpt2"}
 

@@ -30,7 +30,8 @@ from polyseme.objectives import OBJECTIVES, Source, Together, build_objective
 from polyseme.text.corpus import Corpus
 from polyseme.text.samples import sample_text
 from polyseme.text.store import Store, prepare
-from polyseme.text.tokenizer import Tokenizer, TokenizerConfig
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.vocabulary import TokenizerConfig
 from polyseme.train.learner import GradientLearner
 from polyseme.train.plan import PlanConfig
 

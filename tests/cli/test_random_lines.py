@@ -139,12 +139,11 @@ def desk(tmp_path, trained, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("part", range(10))
-def test_random_command_lines(desk, polyseme, monkeypatch, part):
+def test_random_command_lines(desk, polyseme, monkeypatch):
     monkeypatch.setattr("polyseme.train.estimate._MEASURED_SECONDS", 0.0)
-    grammar = Grammar(part)
+    grammar = Grammar(0)
     codes = []
-    for _ in range(50):
+    for _ in range(500):
         line = grammar.line()
         stdin = grammar.chance.choice([b"", b"a line\n", b"\xff\xfe\x00", "行\r\nThe [MASK].".encode()])
         try:
@@ -156,7 +155,7 @@ def test_random_command_lines(desk, polyseme, monkeypatch, part):
         if ended.code == 2 and ended.err:
             assert ended.err.startswith(("polyseme: ", "going on")) and ended.err.count("\n") <= 2, (line, ended.err)
         codes.append(ended.code)
-    assert {0, 2} <= set(codes), "some lines make sense and some do not"
+    assert codes.count(0) > 20 and codes.count(2) > 200, "some lines make sense and most do not"
     assert (desk / "file").read_text() == "x" and (desk / "word.txt").read_text() == "one word here"
 
 

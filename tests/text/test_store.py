@@ -14,7 +14,8 @@ from polyseme.errors import CheckpointError, DataError
 from polyseme.text.corpus import Corpus
 from polyseme.text.sentences import split_sentences
 from polyseme.text.store import Store, build_store, prepare
-from polyseme.text.tokenizer import Tokenizer, TokenizerConfig
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.vocabulary import TokenizerConfig
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog. It isn't amused! Is it?\nA new line, e.g. this one.",

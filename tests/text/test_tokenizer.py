@@ -13,7 +13,8 @@ from tokenizers import Tokenizer as Backend
 from polyseme.config import Config
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.text.corpus import Corpus
-from polyseme.text.tokenizer import LONGEST_TEXT, Specials, Tokenizer, TokenizerConfig, draw_sample
+from polyseme.text.tokenizer import LONGEST_TEXT, Specials, Tokenizer
+from polyseme.text.vocabulary import TokenizerConfig, draw_sample
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 KINDS = ["word", "char", "wordpiece", "bpe", "byte-bpe", "unigram"]
@@ -309,7 +310,8 @@ def test_transformers_gives_identical_ids(kind, family, tmp_path):
 
 PROGRAM = """
 import sys
-from polyseme.text.tokenizer import Tokenizer, TokenizerConfig
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.vocabulary import TokenizerConfig
 texts = open(sys.argv[1], encoding="utf-8").read().split("\\n\\n")
 for kind in sys.argv[2:]:
     print(kind, Tokenizer.train(TokenizerConfig(kind=kind, min_count=1), texts, vocab_size=700).fingerprint)

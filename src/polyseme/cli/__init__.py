@@ -1,5 +1,6 @@
 """One file per command; nothing heavy is imported before a command runs."""
 
+import io
 import logging
 import os
 import sys
@@ -46,6 +47,9 @@ def build() -> typer.Typer:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and say how it ended."""
     logging.basicConfig(format="polyseme: %(message)s", level=logging.WARNING)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a path may hold what the terminal cannot show
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = int(build()(list(arguments), prog_name="polyseme", standalone_mode=False) or 0)
         sys.stdout.flush()  # here, where a reader who has left is noticed

@@ -35,7 +35,8 @@ def train(
       polyseme tokenizer train --corpus text/ --kind byte-bpe --specials gpt2 --vocab-size 16000 --out bpe
     """
     from polyseme.text.corpus import Corpus
-    from polyseme.text.tokenizer import Tokenizer, TokenizerConfig
+    from polyseme.text.tokenizer import Tokenizer
+    from polyseme.text.vocabulary import TokenizerConfig
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise CheckpointError(f"{out} is not empty; choose another --out")

@@ -20,7 +20,8 @@ from polyseme.errors import CheckpointError, DataError
 from polyseme.files import cache_folder, require_space, size, whole_folder, write_file
 from polyseme.text.corpus import Corpus
 from polyseme.text.sentences import split_sentences
-from polyseme.text.tokenizer import Tokenizer, guarded, mend
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.vocabulary import guarded, mend
 
 FORMAT = 1  # counts changes of the files and of how sentences are split
 _BATCH = 500_000  # characters encoded together

@@ -20,7 +20,7 @@ from polyseme.files import write_file
 from polyseme.models import FAMILIES
 from polyseme.models.base import ModelConfig
 from polyseme.objectives import OBJECTIVES
-from polyseme.text.tokenizer import TokenizerConfig
+from polyseme.text.vocabulary import TokenizerConfig
 from polyseme.train.plan import PlanConfig
 
 RECIPE = "recipe.toml"
