@@ -86,9 +86,9 @@ def theirs(
     foreign = encoder_class.foreign
     assert foreign is not None
     config = encoder_class.Config.parse({**workload.model, "dropout": dropout}, group="model")
-    settings: dict[str, Any] = foreign.settings_to(config.model_dump())
+    settings: dict[str, Any] = foreign.settings_to(config.model_dump(), foreign.architectures)
     ends = {"bos_token_id": 0, "eos_token_id": 0} if workload.family == "gpt2" else {}
-    model = getattr(transformers, foreign.architecture)(transformers.AutoConfig.for_model(**{**settings, **ends}))
+    model = getattr(transformers, settings["architectures"][0])(transformers.AutoConfig.for_model(**{**settings, **ends}))
     tokenizer.save(folder)
     reader = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
     if reader.pad_token is None:

@@ -118,17 +118,19 @@ class Pretrained:
         if not blanks:
             raise ConfigError("there is no blank to fill; write [MASK] where the word is missing")
         limit = self.encoder.config.max_length
-        start = max(0, min(blanks[0] - limit // 2, len(ids) - limit))
-        window = ids[start : start + limit]
-        blanks = [place - start for place in blanks if place - start < limit]
-        with torch.inference_mode():
-            encoded = self.encoder(Batch.of(torch.tensor([window], device=self._device)))
-            chances = masked.logits(self.encoder, encoded.layers[-1][0, blanks]).softmax(-1)  # (blanks, V)
-            best = chances.topk(min(max(1, top), chances.shape[-1]))
-        return [
-            [Guess(token=tokenizer.token(id), probability=p) for p, id in zip(values, indices, strict=True)]
-            for values, indices in zip(best.values.tolist(), best.indices.tolist(), strict=True)
-        ]
+        starts = [max(0, min(place - limit // 2, len(ids) - limit)) for place in blanks]  # of the stretch around each
+        guesses = []
+        for start in dict.fromkeys(starts):
+            places = [place - start for place, other in zip(blanks, starts, strict=True) if other == start]
+            with torch.inference_mode():
+                encoded = self.encoder(Batch.of(torch.tensor([ids[start : start + limit]], device=self._device)))
+                chances = masked.logits(self.encoder, encoded.layers[-1][0, places]).softmax(-1)  # (blanks, V)
+                best = chances.topk(min(max(1, top), chances.shape[-1]))
+            guesses += [
+                [Guess(token=tokenizer.token(id), probability=p) for p, id in zip(values, indices, strict=True)]
+                for values, indices in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+            ]
+        return guesses
 
     def generate(self, prompt: str = "", **sampling: Any) -> str:
         """What the model writes after `prompt`; the settings are those of `Sampling`."""
@@ -182,6 +184,10 @@ class Pretrained:
     def _tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:
             raise CheckpointError(f"{self.folder} has no tokenizer files, so it cannot read text; use model.encoder")
+        if self.encoder.config.max_length < _FEWEST:
+            raise CheckpointError(
+                f"{self.folder} reads {self.encoder.config.max_length} tokens at once, too few for text"
+            )
         return self.tokenizer
 
     @property
@@ -243,7 +249,7 @@ def load(path: str | Path) -> Pretrained:
     tokenizer = Tokenizer.load(folder) if any((folder / name).exists() for name in _TOKENIZER_FILES) else None
     if tokenizer and max(tokenizer.backend.get_vocab().values()) >= files.encoder.config.vocab_size:
         raise CheckpointError(
-            f"{folder}: the tokenizer has more tokens than the model has vectors ({files.encoder.config.vocab_size:,}); "
+            f"{folder}: the tokenizer has more tokens than the model, which has {files.encoder.config.vocab_size:,}; "
             "the files do not belong together"
         )
     settings = recipe.objective if recipe else _published_objective(files.family)
@@ -262,6 +268,7 @@ def load(path: str | Path) -> Pretrained:
     )
 
 
+_FEWEST = 4  # tokens that make a row: two special ones, one to look at and one to guess
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 _NO_TEXT = Specials(pad=0, unknown=0, start=0, separator=0, mask=0, end=0)  # heads can be read without a tokenizer
 

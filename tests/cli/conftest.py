@@ -4,22 +4,12 @@ import io
 from dataclasses import dataclass
 
 import pytest
-import torch
 
 import polyseme as ps
 from polyseme.cli import run
 
 TINY = ["model.vocab_size=400", "model.width=32", "model.max_length=48", "data.length=32", "plan.batch_tokens=256"]
 TINY += ["plan.threads=1"]
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """So tiny a model is quickest on one core."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +20,13 @@ def trained(corpus_file, tmp_path_factory):
         patch.setenv("POLYSEME_CACHE", str(place / "cache"))
         for family in ("bert", "gpt2"):
             ps.pretrain(
-                family, corpus=corpus_file, dev=corpus_file, out=place / family, size="tiny", budget="40steps", settings=TINY
+                family,
+                corpus=corpus_file,
+                dev=corpus_file,
+                out=place / family,
+                size="tiny",
+                budget="40steps",
+                settings=TINY,
             )
     return place
 

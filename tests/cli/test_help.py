@@ -28,14 +28,17 @@ def test_help(polyseme, command, flag):
     assert ended.out.startswith(f"Usage: {' '.join(['polyseme', *command])}")
     if command != ["tokenizer"]:  # a group; its commands have examples
         examples = [line.strip().removeprefix("Try: ") for line in ended.out.splitlines()]
-        assert any(line.startswith(f"polyseme {' '.join(command)}".strip() + " ") or line == f"polyseme {' '.join(command)}" for line in examples)
+        assert any(
+            line.startswith(f"polyseme {' '.join(command)}".strip() + " ") or line == f"polyseme {' '.join(command)}"
+            for line in examples
+        )
     assert not any(len(line) > 120 for line in ended.out.splitlines())
 
 
 def test_every_command_is_tested(polyseme):
-    from polyseme.cli import COMMANDS as known
+    from polyseme import cli
 
-    names = [command.__name__ for command in known]
+    names = [command.__name__ for command in cli.COMMANDS]
     assert {*names, "tokenizer"} == {command[0] for command in COMMANDS if command}
     out = polyseme("--help").out
     assert all(f"\n  {name} " in out for name in [*names, "tokenizer"])
@@ -48,11 +51,15 @@ def test_no_arguments_is_a_question(polyseme, command):
     assert ended.code == 2 and "Usage: polyseme" in ended.out and ended.err == ""
 
 
-@pytest.mark.parametrize("command", [["pretrain"], ["fill"], ["info"], ["sample"], ["embed"], ["tokenizer", "train"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "command", [["pretrain"], ["fill"], ["info"], ["sample"], ["embed"], ["tokenizer", "train"]], ids=" ".join
+)
 def test_what_is_missing_is_said(polyseme, command):
     ended = polyseme(*command)
     assert ended.code == 2 and ended.out == ""
-    assert ended.err.startswith("polyseme: Missing ") and ended.err.endswith(f"; see polyseme {' '.join(command)} --help\n")
+    assert ended.err.startswith("polyseme: Missing ") and ended.err.endswith(
+        f"; see polyseme {' '.join(command)} --help\n"
+    )
     assert ended.err.count("\n") == 1
 
 
@@ -84,7 +91,12 @@ print("imported:", [name for name in {HEAVY!r} if name in sys.modules])
 def test_both_ways_to_start_it():
     module = subprocess.run([sys.executable, "-m", "polyseme", "--help"], capture_output=True, text=True)
     script = subprocess.run(
-        [sys.executable, "-c", "import sys; sys.argv[0] = 'polyseme'; from polyseme.__main__ import main; main()", "--help"],
+        [
+            sys.executable,
+            "-c",
+            "import sys; sys.argv[0] = 'polyseme'; from polyseme.__main__ import main; main()",
+            "--help",
+        ],
         capture_output=True,
         text=True,
     )

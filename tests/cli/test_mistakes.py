@@ -27,7 +27,9 @@ def desk(tmp_path, corpus_file, monkeypatch):
     Path("blank.txt").write_text("  \n\n\t\n" * 100)
     Path("folder").mkdir()
     Path("word.txt").write_text("word")
-    Path("short.txt").write_text("some words, but by far too few of them to learn from: " + "abcdefghijklmnopqrstuvwxyz")
+    Path("short.txt").write_text(
+        "some words, but by far too few of them to learn from: " + "abcdefghijklmnopqrstuvwxyz"
+    )
     Path("gbk.txt").write_bytes(("他在苹果公司上班，每天早上吃一个苹果。" * 50).encode("gbk"))
     Path("random.txt").write_bytes(chance.randbytes(20_000))
     Path("bad.jsonl").write_text('{"text": "good"}\n{"text": "cut sh')
@@ -39,7 +41,11 @@ def desk(tmp_path, corpus_file, monkeypatch):
 
 
 def snapshot(folder):
-    return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if "cache" not in path.parts[-4:]}
+    return {
+        str(path.relative_to(folder)): path.stat().st_size
+        for path in folder.rglob("*")
+        if "cache" not in path.parts[-4:]
+    }
 
 
 def mistaken(ended, phrase):
@@ -79,8 +85,14 @@ BEFORE_TRAINING = {
     "an unknown family": (pretrain(*CORPUS, family="brt"), "'brt' is not a family; did you mean bert?"),
     "a family like none": (pretrain(*CORPUS, family="xyz"), "there are bert, gpt2"),
     "an unknown size": (pretrain(*CORPUS, "--size", "smal"), "did you mean small?"),
-    "an unknown setting": (pretrain(*CORPUS, "--set", "plan.ratee=1"), "plan.ratee: no such setting; did you mean plan.rate?"),
-    "an unknown group": (pretrain(*CORPUS, "--set", "plam.rate=1"), "plam: no such group of settings; did you mean plan?"),
+    "an unknown setting": (
+        pretrain(*CORPUS, "--set", "plan.ratee=1"),
+        "plan.ratee: no such setting; did you mean plan.rate?",
+    ),
+    "an unknown group": (
+        pretrain(*CORPUS, "--set", "plam.rate=1"),
+        "plam: no such group of settings; did you mean plan?",
+    ),
     "no group": (pretrain(*CORPUS, "--set", "rate=1"), "say group.setting=value"),
     "no value": (pretrain(*CORPUS, "--set", "plan.rate"), "say group.setting=value"),
     "a setting of the family": (pretrain(*CORPUS, "--set", "family.name=bert"), "say group.setting=value"),
@@ -89,14 +101,29 @@ BEFORE_TRAINING = {
     "infinity": (pretrain(*CORPUS, "--set", "plan.rate=inf"), "plan.rate: should be a finite number"),
     "not a number": (pretrain(*CORPUS, "--set", "plan.decay=nan"), "plan.decay: should be"),
     "a list": (pretrain(*CORPUS, "--set", "objective.kind=[]"), "objective.kind: [] is not an objective"),
-    "a bad word": (pretrain(*CORPUS, "--set", "plan.schedule=cosinus"), "plan.schedule: should be 'constant', 'linear'"),
+    "a bad word": (
+        pretrain(*CORPUS, "--set", "plan.schedule=cosinus"),
+        "plan.schedule: should be 'constant', 'linear'",
+    ),
     "heads that do not fit": (pretrain(*CORPUS, "--set", "model.num_heads=7"), "cannot be shared by num_heads = 7"),
-    "rows that are too long": (pretrain(*CORPUS, "--set", "data.length=500"), "data.length = 500 is more than model.max_length"),
-    "a small vocabulary": (pretrain(*CORPUS, "--set", "model.vocab_size=5"), "model.vocab_size: wordpiece needs at least"),
+    "rows that are too long": (
+        pretrain(*CORPUS, "--set", "data.length=500"),
+        "data.length = 500 is more than model.max_length",
+    ),
+    "a small vocabulary": (
+        pretrain(*CORPUS, "--set", "model.vocab_size=5"),
+        "model.vocab_size: wordpiece needs at least",
+    ),
     "no mask": (pretrain(*CORPUS, "--set", "tokenizer.specials=gpt2"), "tokenizer.specials: 'gpt2' has no mask"),
-    "another objective": (pretrain(*CORPUS, "--set", "objective.kind=masked", family="gpt2"), "a gpt2 learns by 'next_token'"),
+    "another objective": (
+        pretrain(*CORPUS, "--set", "objective.kind=masked", family="gpt2"),
+        "a gpt2 learns by 'next_token'",
+    ),
     "a terabyte": (pretrain(*CORPUS, "--set", "model.width=1000000"), "are free; choose a smaller --size"),
-    "a terabyte of words": (pretrain(*CORPUS, "--set", "model.vocab_size=10000000000"), "are free; choose a smaller --size"),
+    "a terabyte of words": (
+        pretrain(*CORPUS, "--set", "model.vocab_size=10000000000"),
+        "are free; choose a smaller --size",
+    ),
     "beyond all measure": (pretrain(*CORPUS, "--set", "model.width=2000000000000000000"), "make model.width"),
     "a bad budget": (pretrain(*CORPUS, "--budget", "ten minutes"), "is no budget; say 90s, 10m, 2h"),
     "no budget": (pretrain(*CORPUS, "--budget", "0s"), "is no budget; say 90s, 10m, 2h"),
@@ -106,19 +133,31 @@ BEFORE_TRAINING = {
     "an unknown command": (["pretrian", "bert"], "No such command 'pretrian'"),
     "dry and resumed": (pretrain(*CORPUS, "--dry-run", "--resume"), "do not go together"),
     # where to write
-    "a full folder": (["pretrain", "bert", *SMALL, *CORPUS, "--out", "full"], "full is not empty; choose another --out"),
+    "a full folder": (
+        ["pretrain", "bert", *SMALL, *CORPUS, "--out", "full"],
+        "full is not empty; choose another --out",
+    ),
     "a file": (["pretrain", "bert", *SMALL, *CORPUS, "--out", "file"], "file is a file; choose another --out"),
     "inside a file": (["pretrain", "bert", *SMALL, *CORPUS, "--out", "file/run"], "file is no folder to write in"),
-    "an unwritable place": (["pretrain", "bert", *SMALL, *CORPUS, "--out", "/proc/polyseme"], "/proc/polyseme cannot be made"),
+    "an unwritable place": (
+        ["pretrain", "bert", *SMALL, *CORPUS, "--out", "/proc/polyseme"],
+        "/proc/polyseme cannot be made",
+    ),
     "no run to resume, no text": (pretrain("--resume"), "give --corpus a path"),
     # other commands
     "an unknown sample": (["sample", "twon", "--out", "out"], "town"),
     "a tokenizer of no text": (["tokenizer", "train", "--corpus", "empty.txt", "--out", "out"], "holds no text"),
-    "a tokenizer of no kind": (["tokenizer", "train", *CORPUS, "--kind", "wrd", "--out", "out"], "tokenizer.kind: should be"),
+    "a tokenizer of no kind": (
+        ["tokenizer", "train", *CORPUS, "--kind", "wrd", "--out", "out"],
+        "tokenizer.kind: should be",
+    ),
     "a tokenizer in a full folder": (["tokenizer", "train", *CORPUS, "--out", "full"], "full is not empty"),
     "info of nothing": (["info", "nothing"], "nothing is not a folder; give the directory of a model or run"),
     "info of a folder": (["info", "full"], "full has no config.json; give the directory of a model or run"),
-    "a model that is not there": (["fill", "nothing", "The [MASK]."], "nothing does not exist; give the directory of a model"),
+    "a model that is not there": (
+        ["fill", "nothing", "The [MASK]."],
+        "nothing does not exist; give the directory of a model",
+    ),
     "a model that is a file": (["score", "file", "text"], "file is not a folder"),
     "a model that is a folder": (["embed", "full", "text"], "full has no config.json"),
 }
@@ -132,7 +171,9 @@ def test_mistakes_before_there_is_a_model(desk, polyseme, name):
     assert snapshot(desk) == before, "something was written"
 
 
-@pytest.mark.parametrize(("letter", "phrase"), [(b"x", "line.txt, line 1: is not text"), (b"\0", "line.txt is not UTF-8")])
+@pytest.mark.parametrize(
+    ("letter", "phrase"), [(b"x", "line.txt, line 1: is not text"), (b"\0", "line.txt is not UTF-8")]
+)
 def test_a_line_of_a_hundred_megabytes(desk, polyseme, letter, phrase):
     """Without a break, and of letters or of nothing: said at the first million, and not read to its end."""
     with Path("line.txt").open("wb") as file:
@@ -162,9 +203,17 @@ def unfinished(desk, trained):
 
 
 def test_runs_that_have_not_ended(unfinished, polyseme):
-    mistaken(polyseme("fill", "unfinished", "The [MASK]."), "has not ended; go on with it by polyseme pretrain --resume")
-    mistaken(polyseme("pretrain", "bert", *SMALL, *CORPUS, "--out", "unfinished"), "holds a run already; go on with it by --resume")
-    mistaken(polyseme("pretrain", "gpt2", "--out", "unfinished", "--resume"), "holds a bert, not a gpt2; say pretrain bert --resume")
+    mistaken(
+        polyseme("fill", "unfinished", "The [MASK]."), "has not ended; go on with it by polyseme pretrain --resume"
+    )
+    mistaken(
+        polyseme("pretrain", "bert", *SMALL, *CORPUS, "--out", "unfinished"),
+        "holds a run already; go on with it by --resume",
+    )
+    mistaken(
+        polyseme("pretrain", "gpt2", "--out", "unfinished", "--resume"),
+        "holds a bert, not a gpt2; say pretrain bert --resume",
+    )
     with (unfinished / LOCK).open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         mistaken(polyseme("pretrain", "bert", "--out", "unfinished", "--resume"), "is in use by process")
@@ -191,16 +240,28 @@ WITH_A_MODEL = {
     "no blank": (["fill", "bert", "no blank here"], "write [MASK] where the word is missing"),
     "fill on a gpt2": (["fill", "gpt2", "The [MASK]."], "cannot fill blanks: that needs a masked model"),
     "generate on a bert": (["generate", "bert", "The"], "cannot generate: that needs a left-to-right model"),
-    "generate with half a share": (["generate", "gpt2", "The", "--top-p", "0"], "generate.top_p: should be greater than 0"),
+    "generate with half a share": (
+        ["generate", "gpt2", "The", "--top-p", "0"],
+        "generate.top_p: should be greater than 0",
+    ),
     "generate with no number": (["generate", "gpt2", "The", "--temperature", "nan"], "temperature"),
-    "generate with a large seed": (["generate", "gpt2", "The", "--seed", "9" * 30], "generate.seed: should be less than"),
+    "generate with a large seed": (
+        ["generate", "gpt2", "The", "--seed", "9" * 30],
+        "generate.seed: should be less than",
+    ),
     "generate until nothing": (["generate", "gpt2", "The", "--stop", ""], "generate.stop"),
     "generate nothing": (["generate", "gpt2", "The", "--max-tokens", "0"], "Invalid value for '--max-tokens'"),
-    "a layer too high": (["embed", "bert", "text", "--layer", "3"], "there is no layer 3; the layers are 0 (the embedding) to 2"),
+    "a layer too high": (
+        ["embed", "bert", "text", "--layer", "3"],
+        "there is no layer 3; the layers are 0 (the embedding) to 2",
+    ),
     "a layer too low": (["embed", "bert", "text", "--layer", "-4"], "there is no layer -4"),
     "an unknown pool": (["embed", "bert", "text", "--pool", "avg"], "'avg' is no way to pool; say mean, first, last"),
     "no array": (["embed", "bert", "text", "--out", "vectors.txt"], "vectors.txt should end in .npy"),
-    "an array nowhere": (["embed", "bert", "text", "--out", "no/such/place.npy"], "no/such/place.npy cannot be written"),
+    "an array nowhere": (
+        ["embed", "bert", "text", "--out", "no/such/place.npy"],
+        "no/such/place.npy cannot be written",
+    ),
     "a file that is not there": (["score", "bert", "--file", "nothing.txt"], "nothing.txt cannot be read"),
     "a file that is a folder": (["score", "bert", "--file", "full"], "full cannot be read"),
     "an empty file": (["score", "bert", "--file", "empty.txt"], "empty.txt holds no text; write one text a line"),

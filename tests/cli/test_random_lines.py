@@ -48,26 +48,102 @@ JUNK = [
     "http://localhost:1/x",
 ]
 GROUPS = ["model", "tokenizer", "objective", "data", "plan", "family", "", "modle"]
-NAMES = ["width", "num_layers", "num_heads", "vocab_size", "max_length", "dropout", "kind", "specials", "min_count", "rate"]
-NAMES += ["pairs", "corpus", "length", "budget", "steps", "seed", "batch_tokens", "schedule", "warmup", "clip", "threads", "x"]
-VALUES = ["1", "-1", "0", "0.5", "1e30", "nan", "inf", "[]", "{}", "[[1]]", "true", '"a"', "bert", "gpt2", "'", "9" * 30, "\n", ""]
+NAMES = [
+    "width",
+    "num_layers",
+    "num_heads",
+    "vocab_size",
+    "max_length",
+    "dropout",
+    "kind",
+    "specials",
+    "min_count",
+    "rate",
+]
+NAMES += [
+    "pairs",
+    "corpus",
+    "length",
+    "budget",
+    "steps",
+    "seed",
+    "batch_tokens",
+    "schedule",
+    "warmup",
+    "clip",
+    "threads",
+    "x",
+]
+VALUES = [
+    "1",
+    "-1",
+    "0",
+    "0.5",
+    "1e30",
+    "nan",
+    "inf",
+    "[]",
+    "{}",
+    "[[1]]",
+    "true",
+    '"a"',
+    "bert",
+    "gpt2",
+    "'",
+    "9" * 30,
+    "\n",
+    "",
+]
 VALUES += ["1979-05-27", "[" * 2000, "\udcff", "masked", "next_token", "12:00:00", "0x10", "1_000", "银行"]
 OPTIONS = {
-    "pretrain": ["--corpus", "--dev", "--out", "--size", "--budget", "--seed", "--set", "--column", "--resume", "--dry-run"],
+    "pretrain": [
+        "--corpus",
+        "--dev",
+        "--out",
+        "--size",
+        "--budget",
+        "--seed",
+        "--set",
+        "--column",
+        "--resume",
+        "--dry-run",
+    ],
     "fill": ["--file", "--top", "--json"],
-    "generate": ["--file", "--max-tokens", "--temperature", "--top-k", "--top-p", "--repetition-penalty", "--seed", "--stop", "--json"],
+    "generate": [
+        "--file",
+        "--max-tokens",
+        "--temperature",
+        "--top-k",
+        "--top-p",
+        "--repetition-penalty",
+        "--seed",
+        "--stop",
+        "--json",
+    ],
     "score": ["--file", "--json"],
     "embed": ["--file", "--pool", "--layer", "--out"],
     "info": ["--json"],
     "sample": ["--out", "--seed"],
-    "tokenizer": ["--corpus", "--kind", "--vocab-size", "--specials", "--lowercase", "--min-count", "--column", "--out"],
+    "tokenizer": [
+        "--corpus",
+        "--kind",
+        "--vocab-size",
+        "--specials",
+        "--lowercase",
+        "--min-count",
+        "--column",
+        "--out",
+    ],
 }
 FLAGS = {"--json", "--resume", "--dry-run", "--lowercase"}
-ALL = sorted({option for options in OPTIONS.values() for option in options} | {"--help", "-h", "--version", "-x", "--no-lowercase"})
+ALL = sorted(
+    {option for options in OPTIONS.values() for option in options}
+    | {"--help", "-h", "--version", "-x", "--no-lowercase"}
+)
 
 
 class Grammar:
-    """Draws command lines: mostly well-formed, with values that are not; nothing in them is text to train on for long."""
+    """Draws command lines: mostly well-formed, with values that are not; and no text to train on."""
 
     def __init__(self, seed):
         self.chance = random.Random(seed)
@@ -168,7 +244,14 @@ def test_random_settings(desk, polyseme, corpus_file):
     for _ in range(400):
         group, name, value = chance.choice(SETTINGS)
         ended = polyseme(
-            "pretrain", chance.choice(["bert", "gpt2"]), "--out", "out", "--size", "tiny", "--set", f"{group}.{name}={value}"
+            "pretrain",
+            chance.choice(["bert", "gpt2"]),
+            "--out",
+            "out",
+            "--size",
+            "tiny",
+            "--set",
+            f"{group}.{name}={value}",
         )
         assert ended.code == 2 and ended.err.count("\n") == 1, (group, name, value, ended.err)
 
@@ -178,13 +261,21 @@ def test_dry_runs_of_random_sizes(desk, polyseme, corpus_file, monkeypatch):
     monkeypatch.setattr("polyseme.train.estimate._MEASURED_SECONDS", 0.0)
     chance = random.Random(2)
     for _ in range(6):
-        sizes = [f"model.width={chance.choice([16, 32])}", f"model.num_layers={chance.choice([1, 2])}", "plan.threads=1"]
-        sizes += [f"data.length={chance.choice([8, 16, 33])}", "plan.batch_tokens=128", f"model.vocab_size={chance.choice([300, 500])}"]
+        sizes = [
+            f"model.width={chance.choice([16, 32])}",
+            f"model.num_layers={chance.choice([1, 2])}",
+            "plan.threads=1",
+        ]
+        sizes += [
+            f"data.length={chance.choice([8, 16, 33])}",
+            "plan.batch_tokens=128",
+            f"model.vocab_size={chance.choice([300, 500])}",
+        ]
         sets = [word for size in sizes for word in ("--set", size)]
         budget = chance.choice(["3steps", "10m", "1000000h", "2epochs", "5Gtokens", "0.001s"])
         ended = polyseme(
-            "pretrain", chance.choice(["bert", "gpt2"]), "--corpus", corpus_file, "--out", "out", "--size", "tiny", *sets,
-            "--budget", budget, "--dry-run",
+            "pretrain", chance.choice(["bert", "gpt2"]), "--corpus", corpus_file, "--out", "out", "--size", "tiny",
+            *sets, "--budget", budget, "--dry-run",
         )  # fmt: skip
         assert ended.code == 0 and ended.err == "nothing was written\n"
         assert [line.split()[0] for line in ended.out.splitlines()] == ["parameters", "memory", "steps", "time"]

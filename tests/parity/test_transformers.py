@@ -174,3 +174,15 @@ def test_a_real_bert():
         answer = theirs(**given, output_hidden_states=True)
         for layer, hidden in zip(encoding.layers, answer.hidden_states, strict=True):
             torch.testing.assert_close(torch.from_numpy(layer), hidden[0], atol=1e-4, rtol=0)
+
+
+def test_a_bert_of_masked_tokens_alone_says_so(tmp_path):
+    import transformers
+
+    encoder = FAMILIES["bert"](FAMILIES["bert"].Config(**SIZES))
+    objective = build_objective(OBJECTIVES["masked"][0](pairs="none"), encoder, SPECIALS)
+    write_model(tmp_path, family="bert", encoder=encoder, heads=objective, extra={"pad_token_id": 0})
+    assert json.loads((tmp_path / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
+    _, notes = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path, output_loading_info=True)
+    assert not notes["missing_keys"] and not notes["mismatched_keys"]
+    assert all("pooler" in name for name in notes["unexpected_keys"])

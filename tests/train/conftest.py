@@ -31,15 +31,6 @@ class Workshop:
         return GradientLearner(encoder, objective, self.source, self.recipe.plan.replace(**plan))
 
 
-@pytest.fixture(autouse=True)
-def one_thread():
-    """So tiny a model is quickest on one core."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="session")
 def workshops(documents):
     return {family: Workshop(family, documents) for family in FAMILIES}

@@ -24,7 +24,10 @@ PRINT = {"torch": "2", "threads": 1}
 
 def state_of(step, size=300):
     generator = torch.Generator().manual_seed(step)
-    weights = {"tokens.weight": torch.randn(size, 4, generator=generator), "norm.bias": torch.randn(7, generator=generator)}
+    weights = {
+        "tokens.weight": torch.randn(size, 4, generator=generator),
+        "norm.bias": torch.randn(7, generator=generator),
+    }
     moments = {"tokens.weight.exp_avg": torch.randn(size, 4, generator=generator)}
     values = {"done": step, "tokens": 256 * step, "seconds": step / 7, "bad_steps": 0, "micro_rows": 8}
     return LearnerState(tensors={"weights": weights, "optimizer": moments}, values=values)

@@ -43,13 +43,18 @@ HOSTILE = {
     "a number": file_of(b"12345"),
     "nested 100,000 lists": file_of(b"[" * 100_000),
     "nested 100,000 objects": file_of(b'{"a":' * 100_000 + b"1" + b"}" * 100_000),
-    "a nested shape": file_of(b'{"a":{"dtype":"F32","shape":' + b"[" * 50_000 + b"]" * 50_000 + b',"data_offsets":[0,4]}}'),
+    "a nested shape": file_of(
+        b'{"a":{"dtype":"F32","shape":' + b"[" * 50_000 + b"]" * 50_000 + b',"data_offsets":[0,4]}}'
+    ),
     "a number of 5,000 digits": file_of(b'{"a":{"dtype":"F32","shape":[' + b"9" * 5000 + b'],"data_offsets":[0,4]}}'),
     "half a million large sizes": file_of({"a": entry([2**62] * 300_000, 0, 4)}, bytes(4)),
     "two of one name": file_of(
-        b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}', bytes(8)
+        b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}',
+        bytes(8),
     ),
-    "two shapes of one tensor": file_of(b'{"a":{"dtype":"F32","shape":[1],"shape":[2],"data_offsets":[0,4]}}', bytes(4)),
+    "two shapes of one tensor": file_of(
+        b'{"a":{"dtype":"F32","shape":[1],"shape":[2],"data_offsets":[0,4]}}', bytes(4)
+    ),
     "overlapping": file_of({"a": entry([2], 0, 8), "b": entry([2], 4, 12)}, bytes(12)),
     "the same bytes twice": file_of({"a": entry([2], 0, 8), "b": entry([2], 0, 8)}, bytes(8)),
     "a gap": file_of({"a": entry([2], 0, 8), "b": entry([2], 12, 20)}, bytes(20)),
@@ -269,7 +274,13 @@ def test_weights_that_are_missing_cut_or_of_another_model(directory, directories
     file = directory / "model.safetensors"
     whole = file.read_bytes()
     other = directories["gpt2" if "bert.embeddings" in str(read_shapes(file)) else "bert"]
-    for content in (b"", whole[:-1], whole[: len(whole) // 2], whole + b"0", (other / "model.safetensors").read_bytes()):
+    for content in (
+        b"",
+        whole[:-1],
+        whole[: len(whole) // 2],
+        whole + b"0",
+        (other / "model.safetensors").read_bytes(),
+    ):
         file.write_bytes(content)
         assert_refused(directory)
     file.unlink()
@@ -282,7 +293,12 @@ def test_one_weight_missing_misshapen_or_not_finite(directory):
     file = directory / "model.safetensors"
     weights = load_file(file)
     name = next(name for name in weights if "0" in name and name.endswith("weight") and weights[name].dim() == 2)
-    for changed in (None, weights[name][:-1].contiguous(), weights[name][None], torch.full_like(weights[name], torch.nan)):
+    for changed in (
+        None,
+        weights[name][:-1].contiguous(),
+        weights[name][None],
+        torch.full_like(weights[name], torch.nan),
+    ):
         rest = {other: tensor for other, tensor in weights.items() if other != name}
         save_file(rest if changed is None else {**rest, name: changed}, file, metadata={"format": "pt"})
         assert_refused(directory)
@@ -331,6 +347,26 @@ def test_a_tokenizer_with_more_tokens_than_the_model_has_vectors(directory):
     vocab["zzz"] = 5_000_000
     (directory / "tokenizer.json").write_text(json.dumps(content))
     assert_refused(directory)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_a_model_that_reads_hardly_anything(workshops, tmp_path, length):
+    """It opens, and either reads text or says why not."""
+    for family, workshop in workshops.items():
+        torch.manual_seed(0)
+        sizes = workshop.recipe.model.replace(vocab_size=workshop.tokenizer.vocab_size, max_length=length)
+        encoder = FAMILIES[family](sizes)
+        objective = build_objective(workshop.recipe.objective, encoder, workshop.tokenizer.specials)
+        write_model(tmp_path / family, family=family, encoder=encoder, heads=objective, extra={})
+        workshop.tokenizer.save(tmp_path / family)
+        model = load(tmp_path / family)
+        last = (model.fill, "[MASK] bank") if family == "bert" else (model.generate, "the old bank")
+        for verb, given in [(model.embed, ["the old bank"]), (model.score, ["the old bank"]), last]:
+            if length < 4:
+                with pytest.raises(CheckpointError, match="tokens at once, too few for text"):
+                    verb(given)
+            else:
+                verb(given)
 
 
 def test_recipes_that_make_no_sense(directory):

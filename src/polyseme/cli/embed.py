@@ -1,5 +1,6 @@
 """polyseme embed"""
 
+import io
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,8 +28,11 @@ def embed(
     given = texts(text, file)
     if out is not None and out.suffix != ".npy":
         raise ConfigError(f"{out} should end in .npy; leave --out away for JSONL on standard output")
+    if out is not None and not out.absolute().parent.is_dir():
+        raise DataError(f"{out} cannot be written ({out.parent} is no folder); choose another --out")
     import numpy as np
 
+    from polyseme.files import write_file
     from polyseme.pretrained import load
 
     loaded = load(model)
@@ -37,7 +41,9 @@ def embed(
         vectors = loaded.embed(given, pool=choice, layer=layer)
     if out is not None:
         try:
-            np.save(out, vectors)
+            buffer = io.BytesIO()
+            np.save(buffer, vectors)
+            write_file(out, buffer.getvalue())
         except OSError as error:
             raise DataError(f"{out} cannot be written ({error.strerror}); choose another --out") from None
         say(f"{out}: {vectors.shape[0]} vectors of {vectors.shape[1]} numbers")

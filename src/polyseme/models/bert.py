@@ -67,7 +67,7 @@ class Bert(Encoder):
 
     foreign = Foreign(
         model_type="bert",
-        architecture="BertForPreTraining",
+        architectures={"next": "BertForPreTraining", "masked": "BertForMaskedLM"},
         prefix="bert.",
         settings={
             "vocab_size": "vocab_size",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -41,7 +42,7 @@ def write_model(folder: Path, *, family: str, encoder: Encoder, heads: nn.Module
     if foreign is None:
         config = {"model_type": _OWN + family, **encoder.config.model_dump()}
     else:
-        config, ours = foreign.settings_to(encoder.config.model_dump()), foreign.weights_to(ours)
+        config, ours = foreign.settings_to(encoder.config.model_dump(), dict(heads.named_children())), foreign.weights_to(ours)
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder / f".{WEIGHTS}.part"
     try:
@@ -123,7 +124,7 @@ def weightless() -> Iterator[None]:
 
 
 class _NotStarted(TorchFunctionMode):
-    """Draws no starting values: there they mean nothing, and make torch load its compiler, which takes over a second."""
+    """Draws no starting values: there they mean nothing, and make torch load its compiler for over a second."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -152,6 +153,11 @@ def open_model(folder: Path, *, family: str | None = None) -> ModelFiles:
             raise ConfigError(f"{CONFIG} asks for more layers than {WEIGHTS} has weights")
         with weightless():
             encoder = encoder_class(sizes)
+        fresh = foreign.fresh if foreign else ()
+        asked = sum(weight.numel() for name, weight in encoder.named_parameters() if name not in fresh)
+        held = sum(map(math.prod, shapes.values()))
+        if asked > held:  # before heads of that size are built
+            raise ConfigError(f"{CONFIG} asks for {asked:,} parameters and {WEIGHTS} holds {held:,}")
     except ConfigError as error:
         raise CheckpointError(f"{folder}: {error}") from None
     except (TypeError, RuntimeError, OverflowError):  # torch's words for sizes beyond all measure

@@ -87,7 +87,7 @@ class Gpt2(Encoder):
 
     foreign = Foreign(
         model_type="gpt2",
-        architecture="GPT2LMHeadModel",
+        architectures={"next_token": "GPT2LMHeadModel"},
         prefix="transformer.",
         settings={
             "vocab_size": "vocab_size",

@@ -42,7 +42,7 @@ class Foreign:
     """A family as the transformers library has it."""
 
     model_type: str
-    architecture: str
+    architectures: Mapping[str, str]  # its class by the head that a model was trained with, the fullest first
     prefix: str  # what its models with a head put before the names of the trunk
     settings: Mapping[str, str | tuple[str, ...]]  # ours to theirs; the first is read, all are written
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # values that are called otherwise, by setting
@@ -52,9 +52,10 @@ class Foreign:
     ignored: str = r"$^"  # names there that hold nothing of their own: buffers, tied copies
     fresh: tuple[str, ...] = ()  # weights of ours that a checkpoint may lack
 
-    def settings_to(self, ours: Mapping[str, Any]) -> dict[str, Any]:
+    def settings_to(self, ours: Mapping[str, Any], heads: Iterable[str]) -> dict[str, Any]:
         """Our settings as its config.json has them."""
-        config: dict[str, Any] = {"model_type": self.model_type, "architectures": [self.architecture], **self.required}
+        classes = [architecture for head, architecture in self.architectures.items() if head in heads]
+        config: dict[str, Any] = {"model_type": self.model_type, "architectures": classes[:1], **self.required}
         for name, theirs in self.settings.items():
             value = self.words.get(name, {}).get(ours[name], ours[name])
             config.update(dict.fromkeys((theirs,) if isinstance(theirs, str) else theirs, value))

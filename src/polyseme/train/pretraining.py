@@ -195,7 +195,7 @@ class Pretraining:
             heads=self.objective,
             extra={"pad_token_id": specials.pad, **ends},
         )
-        tokenizer.save(run.folder)
+        tokenizer.save(run.folder, max_length=self.recipe.model.max_length)
         write_card(run.folder, self.recipe, self.source.store, self.encoder, command)
         write_manifest(run.folder, (CONFIG, WEIGHTS, RECIPE, "tokenizer.json", "tokenizer_config.json"))
         run.close()

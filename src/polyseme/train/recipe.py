@@ -83,7 +83,7 @@ class Recipe:
             raise ConfigError(f"objective.kind: a {family} learns by {usual!r}, not by {kind!r}; leave it as it is")
         if kind == "masked" and recipe.tokenizer.specials not in ("bert", "roberta"):
             raise ConfigError(
-                f"tokenizer.specials: {recipe.tokenizer.specials!r} has no mask, which masked tokens need; say bert or roberta"
+                f"tokenizer.specials: {recipe.tokenizer.specials!r} has no mask; say bert or roberta for a {family}"
             )
         if recipe.data.length > recipe.model.max_length:
             lengths = f"data.length = {recipe.data.length} is more than model.max_length = {recipe.model.max_length}"

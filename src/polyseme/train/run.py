@@ -66,9 +66,10 @@ class Run:
 
     def record(self, step: Step, *, dev: dict[str, float] | None = None) -> None:
         """Keep a row of figures now and then: the means since the row before."""
-        for name, loss in step.losses.items():
-            self._sums[name] = self._sums.get(name, 0.0) + loss
-        self._count += 1
+        if not step.skipped:  # whose losses may not be numbers
+            for name, loss in step.losses.items():
+                self._sums[name] = self._sums.get(name, 0.0) + loss
+            self._count += 1
         every = max(1, self.recipe.plan.steps // _NUM_RECORDS)
         if dev is None and step.number % every and step.number != self.recipe.plan.steps:
             return
