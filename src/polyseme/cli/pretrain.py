@@ -112,5 +112,7 @@ def _predict(recipe: "Recipe") -> None:
     print(f"parameters  {needed.parameters:,}")
     print(f"memory      about {size(needed.memory)}")
     print(f"steps       {training.total:,}, reading {count(tokens)} tokens")
-    print(f"time        about {duration(pace.seconds_for(training.total))} after the text is prepared")
+    print(
+        f"time        about {duration(pace.seconds_for(training.total, training.recipe.plan.evaluate_batches))} after the text is prepared"
+    )
     say("nothing was written")

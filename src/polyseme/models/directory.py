@@ -42,7 +42,10 @@ def write_model(folder: Path, *, family: str, encoder: Encoder, heads: nn.Module
     if foreign is None:
         config = {"model_type": _OWN + family, **encoder.config.model_dump()}
     else:
-        config, ours = foreign.settings_to(encoder.config.model_dump(), dict(heads.named_children())), foreign.weights_to(ours)
+        config, ours = (
+            foreign.settings_to(encoder.config.model_dump(), dict(heads.named_children())),
+            foreign.weights_to(ours),
+        )
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder / f".{WEIGHTS}.part"
     try:

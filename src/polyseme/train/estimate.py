@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import time
 from dataclasses import dataclass
 
@@ -65,21 +64,25 @@ class Pace:
     """Seconds that things take on this machine."""
 
     step: float
-    evaluation: float
+    dev_batch: float
     spent: float  # on finding out
 
-    def steps_in(self, seconds: float) -> int:
-        """Steps that fit, leaving time for the looks at the dev text."""
-        return max(1, int((seconds - self.spent - NUM_EVALUATIONS * self.evaluation) / self.step))
+    def dev_batches_in(self, seconds: float, most: int) -> int:
+        """Batches of a look at the dev text, so that all looks together take a twentieth of the time."""
+        if not self.dev_batch:
+            return most
+        return max(1, min(most, int(seconds / 20 / NUM_EVALUATIONS / self.dev_batch)))
 
-    def seconds_for(self, steps: int) -> float:
+    def steps_in(self, seconds: float, dev_batches: int) -> int:
+        """Steps that fit beside the looks at the dev text."""
+        return max(1, int((seconds - self.spent - NUM_EVALUATIONS * dev_batches * self.dev_batch) / self.step))
+
+    def seconds_for(self, steps: int, dev_batches: int) -> float:
         """How long a run of so many steps takes."""
-        return steps * self.step + NUM_EVALUATIONS * self.evaluation
+        return steps * self.step + NUM_EVALUATIONS * dev_batches * self.dev_batch
 
 
-def measure_pace(
-    encoder: Encoder, objective: Together, source: Source, plan: PlanConfig, *, dev: Source | None, dev_batches: int
-) -> Pace:
+def measure_pace(encoder: Encoder, objective: Together, source: Source, plan: PlanConfig, dev: Source | None) -> Pace:
     """Learn for a few seconds on a copy that is thrown away."""
     started = time.perf_counter()
     budget = Budget.parse(plan.budget)
@@ -88,17 +91,15 @@ def measure_pace(
     learner = GradientLearner(encoder, objective, source, plan.replace(steps=10**9))
     steps = learner.steps()
     next(steps)  # the first also allocates and compiles
-    times = []
-    for _ in itertools.count():
+    times: list[float] = []
+    while len(times) < _MIN_STEPS or time.perf_counter() - started < limit:
         before = time.perf_counter()
         next(steps)
         times.append(time.perf_counter() - before)
-        if len(times) >= _MIN_STEPS and time.perf_counter() - started > limit:
-            break
     steps.close()
-    evaluation = 0.0
+    dev_batch = 0.0
     if dev is not None:
         before = time.perf_counter()
-        evaluate(encoder, objective, dev, num_batches=min(4, dev_batches))
-        evaluation = (time.perf_counter() - before) / min(4, dev_batches) * dev_batches
-    return Pace(sum(times) / len(times), evaluation, time.perf_counter() - started)
+        evaluate(encoder, objective, dev, num_batches=1)
+        dev_batch = time.perf_counter() - before
+    return Pace(sum(times) / len(times), dev_batch, time.perf_counter() - started)

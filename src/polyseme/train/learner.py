@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -217,7 +218,7 @@ def evaluate(encoder: Encoder, objective: Objective, source: Source, *, num_batc
     if "next_token" in figures:
         store = source.store
         figures["bits_per_character"] = (
-            figures["next_token"] / np.log(2) * store.num_tokens / max(1, store.num_characters)
+            figures["next_token"] / math.log(2) * store.num_tokens / max(1, store.num_characters)
         )
     return figures
 

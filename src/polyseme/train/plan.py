@@ -61,6 +61,7 @@ class PlanConfig(Config):
     clip: float = Field(1.0, gt=0)  # largest norm of a gradient
     save_every: int = Field(0, ge=0)  # steps between checkpoints; 0: once a minute
     evaluate_every: int = Field(0, ge=0)  # steps between looks at the dev text; 0: ten times a run
+    evaluate_batches: int = Field(0, ge=0)  # of such a look; 0: a twentieth of the time; the last look reads all
     threads: int = Field(0, ge=0, le=1024)  # 0: all cores
 
     @field_validator("budget")

@@ -28,8 +28,9 @@ from polyseme.train.plan import Budget
 from polyseme.train.recipe import RECIPE, Recipe
 from polyseme.train.run import Run, check_unused
 
-_DEV_TOKENS = 32_768  # of a look at the dev text on the way; the last one reads all of it
-_ALL_DEV_TOKENS = 1_000_000
+_DEV_ROW_TOKENS = 4096  # that go through the model at once while it is measured
+_DEV_TOKENS = 32_768  # of a look at the dev text on the way, at most
+_ALL_DEV_TOKENS = 1_000_000  # of the last look, at most
 _DRY_CHARACTERS = 2_000_000
 
 
@@ -94,7 +95,7 @@ class Pretraining:
         self.recipe = recipe
         self.tokenizer = tokenizer
         self.source = Source(store, length, max(1, recipe.plan.batch_tokens // length))
-        self.dev = None if dev is None else dataclasses.replace(self.source, store=dev)
+        self.dev = None if dev is None else Source(dev, length, max(1, _DEV_ROW_TOKENS // length))
         self.encoder, self.objective = build_encoder(recipe, tokenizer)
         self.learner = GradientLearner(self.encoder, self.objective, self.source, recipe.plan)
         self.run: Run | None = None
@@ -118,7 +119,7 @@ class Pretraining:
         )
         training = cls(recipe, tokenizer, store, dev)
         steps = training._steps_of_budget()
-        training._freeze(steps or training._measure_pace().steps_in(Budget.parse(recipe.plan.budget).amount))
+        training._freeze(steps, None if steps else training._measure_pace())
         training.run = Run.create(out, training.recipe, tokenizer)
         return training
 
@@ -150,7 +151,7 @@ class Pretraining:
         share = sum(len(document.encode()) for document in documents) / max(1, corpus.num_bytes)
         pace = training._measure_pace()
         steps = training._steps_of_budget(text_share=min(1.0, share))
-        training._freeze(steps or pace.steps_in(Budget.parse(recipe.plan.budget).amount))
+        training._freeze(steps, pace)
         return training, pace
 
     @property
@@ -177,7 +178,8 @@ class Pretraining:
     def evaluate(self, *, whole: bool = False) -> dict[str, float]:
         """Figures on the dev text: a fixed part of it, or all."""
         assert self.dev is not None
-        return evaluate(self.encoder, self.objective, self.dev, num_batches=self._dev_batches(whole=whole))
+        num_batches = self._dev_batches(_ALL_DEV_TOKENS) if whole else self.recipe.plan.evaluate_batches
+        return evaluate(self.encoder, self.objective, self.dev, num_batches=num_batches)
 
     def pause(self) -> None:
         """Save where it stands."""
@@ -210,11 +212,10 @@ class Pretraining:
     def _dev_loss(self) -> str:
         return self.objective.names[-1]  # the first only draws rows where there are two
 
-    def _dev_batches(self, *, whole: bool) -> int:
-        assert self.dev is not None
-        per_batch = self.dev.num_rows * self.dev.length
-        tokens = min(_ALL_DEV_TOKENS if whole else _DEV_TOKENS, self.dev.store.num_tokens)
-        return max(1, tokens // per_batch)
+    def _dev_batches(self, tokens: int) -> int:
+        if self.dev is None:
+            return 0
+        return max(1, min(tokens, self.dev.store.num_tokens) // (self.dev.num_rows * self.dev.length))
 
     def _steps_of_budget(self, *, text_share: float = 1.0) -> int | None:
         tokens = round(self.source.store.num_tokens / text_share)
@@ -223,14 +224,18 @@ class Pretraining:
         )
 
     def _measure_pace(self) -> Pace:
-        batches = self._dev_batches(whole=False) if self.dev else 0
-        return measure_pace(
-            self.encoder, self.objective, self.source, self.recipe.plan, dev=self.dev, dev_batches=batches
-        )
+        return measure_pace(self.encoder, self.objective, self.source, self.recipe.plan, self.dev)
 
-    def _freeze(self, steps: int) -> None:
-        """Fix the number of steps, so that the run is the same however often it is broken off."""
-        self.recipe = dataclasses.replace(self.recipe, plan=self.recipe.plan.replace(steps=steps))
+    def _freeze(self, steps: int | None, pace: Pace | None) -> None:
+        """Fix what the budget comes to, so that the run is the same however often it is broken off."""
+        plan = self.recipe.plan
+        seconds = Budget.parse(plan.budget).amount
+        dev_batches = plan.evaluate_batches or self._dev_batches(_DEV_TOKENS)
+        if steps is None:
+            assert pace is not None
+            dev_batches = plan.evaluate_batches or pace.dev_batches_in(seconds, dev_batches)
+            steps = pace.steps_in(seconds, dev_batches)
+        self.recipe = dataclasses.replace(self.recipe, plan=plan.replace(steps=steps, evaluate_batches=dev_batches))
         self.learner = GradientLearner(self.encoder, self.objective, self.source, self.recipe.plan)
 
 
