@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -88,15 +89,16 @@ def theirs(
     config = encoder_class.Config.parse({**workload.model, "dropout": dropout}, group="model")
     settings: dict[str, Any] = foreign.settings_to(config.model_dump(), foreign.architectures)
     ends = {"bos_token_id": 0, "eos_token_id": 0} if workload.family == "gpt2" else {}
-    model = getattr(transformers, settings["architectures"][0])(transformers.AutoConfig.for_model(**{**settings, **ends}))
+    architecture = getattr(transformers, settings["architectures"][0])
+    model = architecture(transformers.AutoConfig.for_model(**{**settings, **ends}))
     tokenizer.save(folder)
     reader = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
     if reader.pad_token is None:
         reader.pad_token = reader.eos_token
     masked = workload.family == "bert"
     collator = transformers.DataCollatorForLanguageModeling(reader, mlm=masked)
-    examples = list(_examples(workload, source, tokenizer))
-    loader: DataLoader[Any] = DataLoader(examples, workload.num_rows, shuffle=True, collate_fn=collator)  # type: ignore[arg-type]
+    examples: Any = list(_examples(workload, source, tokenizer))
+    loader: DataLoader[Any] = DataLoader(examples, workload.num_rows, shuffle=True, collate_fn=collator)
     decayed = [w for w in model.parameters() if w.dim() > 1]
     plain = [w for w in model.parameters() if w.dim() <= 1]
     optimizer = torch.optim.AdamW(
@@ -152,11 +154,8 @@ def compare(
     workload: Workload, store: Store, tokenizer: Tokenizer, rounds: int, num_steps: int
 ) -> list[dict[str, Any]]:
     """Both sides in turns, the best of each."""
-    import tempfile
-
     source = Source(store, workload.length, workload.num_rows)
     tokens = workload.length * workload.num_rows
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
         sides = {
             "transformers": theirs(workload, source, tokenizer, 0.1, Path(folder)),
@@ -169,17 +168,16 @@ def compare(
         for _ in range(rounds):
             for name, step in sides.items():
                 best[name] = min(best[name], measure(step, num_steps))
-        for name in ("equal", "started"):
-            rows.append(
-                {
-                    "workload": workload.name,
-                    "comparison": name,
-                    "transformers": round(tokens / best["transformers"]),
-                    "polyseme": round(tokens / best[name]),
-                    "ratio": round(best["transformers"] / best[name], 2),
-                }
-            )
-    return rows
+    return [
+        {
+            "workload": workload.name,
+            "comparison": name,
+            "transformers": round(tokens / best["transformers"]),
+            "polyseme": round(tokens / best[name]),
+            "ratio": round(best["transformers"] / best[name], 2),
+        }
+        for name in ("equal", "started")
+    ]
 
 
 def main() -> None:

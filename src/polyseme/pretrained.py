@@ -19,7 +19,7 @@ from polyseme.models.directory import WEIGHTS, changed_files, open_model, weight
 from polyseme.objectives import OBJECTIVES, Objective, Together, build_objective
 from polyseme.objectives.masked import MaskedTokens
 from polyseme.objectives.next_token import NextToken
-from polyseme.reading import by_length, padded, read
+from polyseme.reading import Row, by_length, padded, read
 from polyseme.scoring import Score, likelihoods, pseudo_likelihoods
 from polyseme.tensors import Batch
 from polyseme.text.tokenizer import Specials, Tokenizer
@@ -69,25 +69,15 @@ class Pretrained:
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Every layer of every token; a text longer than the model is read in pieces."""
         rows = read(self._tokenizer, texts, self.encoder.config.max_length)
-        encodings = [Encoding(tokens=[], offsets=[], layers=[]) for _ in texts]
-        pieces: dict[int, list[NDArray[np.float32]]] = {}
-        with torch.inference_mode():
-            for group in by_length([len(row.ids) for row in rows]):
-                encoded = self.encoder(padded([rows[number].ids for number in group], self._device))
-                for place, number in enumerate(group):
-                    length = len(rows[number].ids)
-                    pieces[number] = [layer[place, :length].cpu().numpy() for layer in encoded.layers]
-        for number, row in enumerate(rows):
-            encoding = encodings[row.text]
-            encoding.tokens.extend(row.tokens)
-            encoding.offsets.extend(row.offsets)
-            if encoding.layers:
-                encoding.layers[:] = [
-                    np.concatenate(both) for both in zip(encoding.layers, pieces[number], strict=True)
-                ]
-            else:
-                encoding.layers.extend(pieces[number])
-        return encodings
+        layers = self._layers(rows, range(len(self.encoder.widths)))
+        return [
+            Encoding(
+                tokens=[token for number in mine for token in rows[number].tokens],
+                offsets=[offset for number in mine for offset in rows[number].offsets],
+                layers=[np.concatenate(parts) for parts in zip(*(layers[number] for number in mine), strict=True)],
+            )
+            for mine in _of_texts(rows, len(texts))
+        ]
 
     def embed(self, texts: Sequence[str], *, pool: Pool = "mean", layer: int = -1) -> NDArray[np.float32]:
         """One vector a text, (N, D), pooled over its tokens, special ones included."""
@@ -97,18 +87,22 @@ class Pretrained:
         if pool not in _POOLS:
             raise ConfigError(f"{pool!r} is no way to pool; say {', '.join(_POOLS)}")
         rows = read(self._tokenizer, texts, self.encoder.config.max_length)
-        pieces: list[list[tuple[int, NDArray[np.float32]]]] = [[] for _ in texts]
+        layers = self._layers(rows, [layer])
+        vectors = np.zeros((len(texts), self.encoder.widths[layer]), dtype=np.float32)
+        for text, mine in enumerate(_of_texts(rows, len(texts))):
+            vectors[text] = _POOLS[pool](np.concatenate([layers[number][0] for number in mine]))
+        return vectors
+
+    def _layers(self, rows: Sequence[Row], chosen: Sequence[int]) -> dict[int, list[NDArray[np.float32]]]:
+        """Some layers of each row, (T, D) each, without the padding of the batches that they went through."""
+        layers = {}
         with torch.inference_mode():
             for group in by_length([len(row.ids) for row in rows]):
-                hidden = self.encoder(padded([rows[number].ids for number in group], self._device)).layers[layer]
+                encoded = self.encoder(padded([rows[number].ids for number in group], self._device))
                 for place, number in enumerate(group):
-                    vectors = hidden[place, : len(rows[number].ids)].cpu().numpy()
-                    pieces[rows[number].text].append((number, vectors))
-        vectors = np.zeros((len(texts), self.encoder.widths[layer]), dtype=np.float32)
-        for text, parts in enumerate(pieces):
-            tokens = np.concatenate([part for _, part in sorted(parts, key=lambda part: part[0])])  # (T, D)
-            vectors[text] = _POOLS[pool](tokens)
-        return vectors
+                    length = len(rows[number].ids)
+                    layers[number] = [encoded.layers[layer][place, :length].cpu().numpy() for layer in chosen]
+        return layers
 
     def fill(self, text: str, *, top: int = 5) -> list[list[Guess]]:
         """The likeliest tokens for each blank, written [MASK]."""
@@ -269,6 +263,16 @@ def load(path: str | Path) -> Pretrained:
 
 
 _FEWEST = 4  # tokens that make a row: two special ones, one to look at and one to guess
+
+
+def _of_texts(rows: Sequence[Row], num_texts: int) -> list[list[int]]:
+    """Which rows each text was cut into."""
+    mine: list[list[int]] = [[] for _ in range(num_texts)]
+    for number, row in enumerate(rows):
+        mine[row.text].append(number)
+    return mine
+
+
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 _NO_TEXT = Specials(pad=0, unknown=0, start=0, separator=0, mask=0, end=0)  # heads can be read without a tokenizer
 

@@ -224,7 +224,6 @@ def test_runs_that_have_not_ended(unfinished, polyseme):
     mistaken(polyseme("pretrain", "bert", "--out", "unfinished", "--resume"), "recipe.toml cannot be read")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the lock is closed by nobody
 def test_text_that_changed_under_a_run(unfinished, polyseme):
     recipe = (unfinished / "recipe.toml").read_text()
     corpus = next(line.strip(' ",') for line in recipe.splitlines() if line.strip().endswith('corpus.txt",'))

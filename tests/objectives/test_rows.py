@@ -59,10 +59,11 @@ def test_an_epoch_reads_every_cut_once():
     store = store_of([[7, 9, 4], [40], [20, 20]])
     length = 10
     steps = store.num_tokens // length // 2
-    seen = [NextToken().batch(Source(store, length, 2), seed=5, step=step).ids.flatten().tolist() for step in range(steps)]
+    source = Source(store, length, 2)
+    seen = [NextToken().batch(source, seed=5, step=step).ids.flatten().tolist() for step in range(steps)]
     tokens = [token for row in seen for token in row]
     assert len(tokens) == len(set(tokens)) == steps * 2 * length
-    later = NextToken().batch(Source(store, length, 2), seed=5, step=steps).ids.flatten().tolist()
+    later = NextToken().batch(source, seed=5, step=steps).ids.flatten().tolist()
     assert sorted(later) != sorted(seen[0])
 
 
@@ -74,7 +75,8 @@ def test_pairs_are_what_their_label_says(documents, length, num_rows, step):
     batch = objective.batch(Source(store, length, num_rows), seed=1, step=step)
     starts = set(store.sentences[:-1].tolist())
     document_starts = set(store.sentences[store.documents].tolist())
-    for ids, segments, label in zip(batch.ids.tolist(), batch.segments.tolist(), batch.labels["next"].tolist(), strict=True):
+    columns = (batch.ids, batch.segments, batch.labels["next"])
+    for ids, segments, label in zip(*(column.tolist() for column in columns), strict=True):
         assert len(ids) == length and ids[0] == 2 and ids[-1] == 3
         middle = segments.index(1) - 1
         assert ids[middle] == 3 and segments == [0] * (middle + 1) + [1] * (length - middle - 1)
@@ -89,8 +91,9 @@ def test_pairs_are_what_their_label_says(documents, length, num_rows, step):
             assert follows and second[0] not in document_starts | {store.num_tokens}
         elif store.num_documents > 1:
             assert second[0] in starts
-            owner = [np.searchsorted(store.sentences[store.documents], place, side="right") for place in (first[0], second[0])]
-            assert owner[0] != owner[1]
+            bounds = store.sentences[store.documents]
+            owners = np.searchsorted(bounds, [first[0], second[0]], side="right")
+            assert owners[0] != owners[1]
 
 
 def test_half_of_the_pairs_follow():

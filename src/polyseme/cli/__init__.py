@@ -58,9 +58,7 @@ def run(arguments: Sequence[str]) -> int:
         return _complain(str(error), error.exit_code)
     except ParserError as error:
         return _usage(error)
-    except typer.Abort:
-        return _complain("stopped", 130)
-    except KeyboardInterrupt:
+    except (typer.Abort, KeyboardInterrupt):
         return _complain("stopped", 130)
     except BrokenPipeError:
         # Whoever read our output has left; what Python flushes at its end must not complain again.

@@ -2,12 +2,13 @@
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from polyseme.cli.console import TrainingLine, count, duration, say, suggest, working
+from polyseme.cli.console import TrainingLine, count, duration, reading, say, suggest, working
 from polyseme.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -57,8 +58,7 @@ def pretrain(
         ignored = [name for name, value in given.items() if value]
         if ignored:
             say(f"going on with the recipe in {out}; {', '.join(ignored)} from its start still hold")
-        with working("reading the text"):
-            training = Pretraining.resume(out)
+        training = Pretraining.resume(out, watch=partial(reading, "reading the text"))
         say(f"going on from step {training.resumed_at:,} of {training.total:,}")
     else:
         changes: dict[str, Any] = {"data": {"corpus": corpus or [], "dev": dev or [], "column": column}}
@@ -67,8 +67,7 @@ def pretrain(
         if dry_run:
             _predict(recipe)
             return 0
-        with working("reading the text"):
-            training = Pretraining.start(recipe, out)
+        training = Pretraining.start(recipe, out, watch=partial(reading, "reading the text"))
         _introduce(training)
     line = TrainingLine(training.total, done=training.resumed_at)
     with interruptible() as interruption:
@@ -76,8 +75,8 @@ def pretrain(
             line.show(progress)
             if interruption.signal:
                 line.end()
-                training.pause()
-                say(f"stopped at step {progress.step.number:,} and saved; go on with:")
+                saved = "and saved" if training.pause() else "but could not save; the checkpoint before is kept"
+                say(f"stopped at step {progress.step.number:,} {saved}; go on with:")
                 say(f"  polyseme pretrain {family} --out {shlex.quote(str(out))} --resume")
                 return 128 + interruption.signal
     line.end()
@@ -112,7 +111,6 @@ def _predict(recipe: "Recipe") -> None:
     print(f"parameters  {needed.parameters:,}")
     print(f"memory      about {size(needed.memory)}")
     print(f"steps       {training.total:,}, reading {count(tokens)} tokens")
-    print(
-        f"time        about {duration(pace.seconds_for(training.total, training.recipe.plan.evaluate_batches))} after the text is prepared"
-    )
+    seconds = pace.seconds_for(training.total, training.recipe.plan.evaluate_batches)
+    print(f"time        about {duration(seconds)} after the text is prepared")
     say("nothing was written")

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from polyseme.layers.dropout import Dropout
 from polyseme.tensors import State
 
 
@@ -35,7 +36,7 @@ class SelfAttention(nn.Module):
     def __init__(self, width: int, num_heads: int, dropout: float) -> None:
         super().__init__()
         self.num_heads = num_heads
-        self.dropout = dropout
+        self.drop = Dropout(dropout)
         self.query_key_value = nn.Linear(width, 3 * width)
         self.output = nn.Linear(width, width)
         self.maps: list[Tensor] | None = None  # filled while `recording`
@@ -55,25 +56,28 @@ class SelfAttention(nn.Module):
         query, key, value = mixed.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, D/H)
         if cache is not None:
             key, value = cache.extend(layer, key, value)
-        if causal and (cache is not None or allowed is not None or self.maps is not None):
+        # On a CPU torch drops attention weights outside its fused kernel, and draws their masks slowly.
+        dropping = self.training and self.drop.num_dropped > 0
+        explicit = self.maps is not None or (dropping and not x.is_cuda)
+        if causal and (cache is not None or allowed is not None or explicit):
             # The kernel's own triangle neither starts at a cached past nor combines with a mask.
             past = torch.ones(length, key.shape[2], dtype=torch.bool, device=x.device).tril(key.shape[2] - length)
             allowed, causal = (past if allowed is None else past & allowed), False
-        attend = self._explicit if self.maps is not None else F.scaled_dot_product_attention
-        dropout = self.dropout if self.training else 0.0
-        x = attend(query, key, value, attn_mask=allowed, dropout_p=dropout, is_causal=causal)
+        if explicit:
+            x = self._attend(query, key, value, allowed)
+        else:
+            dropout = self.drop.num_dropped / 256 if dropping else 0.0
+            x = F.scaled_dot_product_attention(query, key, value, allowed, dropout, causal)
         return self.output(x.transpose(1, 2).reshape(num_rows, length, width))  # type: ignore[no-any-return]
 
-    def _explicit(
-        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None, dropout_p: float, is_causal: bool
-    ) -> Tensor:
-        scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])  # (B, H, T, T)
-        if attn_mask is not None:
-            scores = scores.masked_fill(~attn_mask, float("-inf"))
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
+        scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-1, -2)  # (B, H, T, T)
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, float("-inf"))
         weights = scores.softmax(-1)
-        assert self.maps is not None
-        self.maps.append(weights.detach())
-        return F.dropout(weights, dropout_p) @ value
+        if self.maps is not None:
+            self.maps.append(weights.detach())
+        return self.drop(weights) @ value  # type: ignore[no-any-return]
 
 
 @contextmanager

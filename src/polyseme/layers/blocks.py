@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from polyseme.config import Config
 from polyseme.layers.attention import Cache, SelfAttention
+from polyseme.layers.dropout import Dropout
 
 Activation = Literal["gelu", "gelu_tanh", "relu"]
 
@@ -66,7 +67,7 @@ class _Block(nn.Module):
         self.attention_norm = nn.LayerNorm(config.width, eps=config.epsilon)
         self.feed_forward = FeedForward(config.width, config.inner_width, config.activation)
         self.feed_forward_norm = nn.LayerNorm(config.width, eps=config.epsilon)
-        self.drop = nn.Dropout(config.dropout)
+        self.drop = Dropout(config.dropout)
 
 
 class PostNormBlock(_Block):

@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from polyseme.layers.blocks import BlockConfig, PostNormBlock
+from polyseme.layers.dropout import Dropout
 from polyseme.models.base import Encoder, ModelConfig, unpadded
 from polyseme.models.names import Foreign, Rename
 from polyseme.tensors import Batch, Encoded, State
@@ -39,7 +40,7 @@ class Bert(Encoder):
         self.positions = nn.Embedding(config.max_length, config.width)
         self.segments = nn.Embedding(config.num_segments, config.width)
         self.norm = nn.LayerNorm(config.width, eps=config.epsilon)
-        self.drop = nn.Dropout(config.dropout)
+        self.drop = Dropout(config.dropout)
         self.blocks = nn.ModuleList(PostNormBlock(config) for _ in range(config.num_layers))
         self.pooler = nn.Linear(config.width, config.width)
         self.apply(initialize)

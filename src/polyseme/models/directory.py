@@ -42,10 +42,8 @@ def write_model(folder: Path, *, family: str, encoder: Encoder, heads: nn.Module
     if foreign is None:
         config = {"model_type": _OWN + family, **encoder.config.model_dump()}
     else:
-        config, ours = (
-            foreign.settings_to(encoder.config.model_dump(), dict(heads.named_children())),
-            foreign.weights_to(ours),
-        )
+        config = foreign.settings_to(encoder.config.model_dump(), dict(heads.named_children()))
+        ours = foreign.weights_to(ours)
     folder.mkdir(parents=True, exist_ok=True)
     beside = folder / f".{WEIGHTS}.part"
     try:
@@ -150,9 +148,8 @@ def open_model(folder: Path, *, family: str | None = None) -> ModelFiles:
         known = encoder_class.Config.model_fields
         settings = foreign.settings_from(config) if foreign else {k: v for k, v in config.items() if k in known}
         sizes = encoder_class.Config.parse(settings, group=CONFIG)
-        if getattr(sizes, "num_layers", 0) > len(
-            shapes
-        ):  # even without weights, a billion layers take forever to build
+        # Even without weights, a billion layers take forever to build.
+        if getattr(sizes, "num_layers", 0) > len(shapes):
             raise ConfigError(f"{CONFIG} asks for more layers than {WEIGHTS} has weights")
         with weightless():
             encoder = encoder_class(sizes)

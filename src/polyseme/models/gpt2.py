@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from polyseme.layers.attention import Cache
 from polyseme.layers.blocks import Activation, BlockConfig, PreNormBlock
+from polyseme.layers.dropout import Dropout
 from polyseme.models.base import Encoder, ModelConfig, unpadded
 from polyseme.models.names import Foreign, Rename
 from polyseme.tensors import Batch, Encoded, State
@@ -39,7 +40,7 @@ class Gpt2(Encoder):
         self.widths = (config.width,) * (config.num_layers + 1)
         self.tokens = nn.Embedding(config.vocab_size, config.width)
         self.positions = nn.Embedding(config.max_length, config.width)
-        self.drop = nn.Dropout(config.dropout)
+        self.drop = Dropout(config.dropout)
         self.blocks = nn.ModuleList(PreNormBlock(config) for _ in range(config.num_layers))
         self.norm = nn.LayerNorm(config.width, eps=config.epsilon)
         self._initialize()

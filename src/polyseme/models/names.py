@@ -71,7 +71,8 @@ class Foreign:
             first = theirs if isinstance(theirs, str) else theirs[0]
             if config.get(first) is not None:
                 back = {there: here for here, there in self.words.get(name, {}).items()}
-                ours[name] = back.get(config[first], config[first])
+                value = config[first]
+                ours[name] = back.get(value, value) if isinstance(value, str) else value
         return ours
 
     def weights_to(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -86,7 +86,9 @@ def load_checkpoint(folder: Path) -> tuple[LearnerState, dict[str, Any]] | None:
 def _paths(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if re.fullmatch(r"\d{7,}", path.name))
+    return sorted(
+        (path for path in folder.iterdir() if re.fullmatch(r"\d{7,}", path.name)), key=lambda path: int(path.name)
+    )
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:

@@ -45,7 +45,8 @@ def measure_size(recipe: Recipe) -> Size:
     # About twenty numbers of a layer's width are kept for each token until the backward pass (measured).
     activations = 4 * 20 * micro_tokens * sum(encoder.widths)
     logits = 4 * 3 * 512 * recipe.model.vocab_size
-    return Size(parameters, 16 * parameters + activations + logits)
+    batch = 3 * 8 * recipe.plan.batch_tokens
+    return Size(parameters, 16 * parameters + activations + logits + batch)
 
 
 def check_memory(recipe: Recipe) -> Size:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import torch
 
@@ -32,6 +33,8 @@ _DEV_ROW_TOKENS = 4096  # that go through the model at once while it is measured
 _DEV_TOKENS = 32_768  # of a look at the dev text on the way, at most
 _ALL_DEV_TOKENS = 1_000_000  # of the last look, at most
 _DRY_CHARACTERS = 2_000_000
+
+Watch = Callable[[Corpus], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,13 +105,14 @@ class Pretraining:
         self.resumed_at = 0
 
     @classmethod
-    def start(cls, recipe: Recipe, out: Path) -> Self:
-        """Begin a run in a new directory."""
+    def start(cls, recipe: Recipe, out: Path, *, watch: Watch = nullcontext) -> Self:
+        """Begin a run in a new directory; `watch` surrounds the reading of the text, and may show how far it is."""
         check_unused(out)
         check_memory(recipe)
         corpus, dev_corpus = open_corpora(recipe)
-        tokenizer = train_tokenizer(recipe, corpus)
-        store = prepare(corpus, tokenizer)
+        with watch(corpus):
+            tokenizer = train_tokenizer(recipe, corpus)
+            store = prepare(corpus, tokenizer)
         dev = prepare(dev_corpus, tokenizer) if dev_corpus else None
         recipe = dataclasses.replace(
             recipe,
@@ -124,18 +128,23 @@ class Pretraining:
         return training
 
     @classmethod
-    def resume(cls, out: Path) -> Self:
+    def resume(cls, out: Path, *, watch: Watch = nullcontext) -> Self:
         """Go on with the run in a directory, from its newest good checkpoint."""
         recipe = Recipe.load(out)
         run = Run.open(out, recipe)
-        corpus, dev_corpus = open_corpora(recipe)
-        tokenizer = Tokenizer.load(out)
-        store = prepare(corpus, tokenizer)
-        if store.fingerprint != recipe.data.fingerprint:
-            raise DataError(f"the text of {out} has changed since the run began; put it back, or start anew elsewhere")
-        training = cls(recipe, tokenizer, store, prepare(dev_corpus, tokenizer) if dev_corpus else None)
-        training.run = run
-        training.resumed_at = run.restore(training.learner)
+        try:
+            corpus, dev_corpus = open_corpora(recipe)
+            tokenizer = Tokenizer.load(out)
+            with watch(corpus):
+                store = prepare(corpus, tokenizer)
+            if store.fingerprint != recipe.data.fingerprint:
+                raise DataError(f"the text of {out} has changed since it began; put it back, or start anew elsewhere")
+            training = cls(recipe, tokenizer, store, prepare(dev_corpus, tokenizer) if dev_corpus else None)
+            training.run = run
+            training.resumed_at = run.restore(training.learner)
+        except BaseException:
+            run.close()
+            raise
         return training
 
     @classmethod
@@ -181,27 +190,29 @@ class Pretraining:
         num_batches = self._dev_batches(_ALL_DEV_TOKENS) if whole else self.recipe.plan.evaluate_batches
         return evaluate(self.encoder, self.objective, self.dev, num_batches=num_batches)
 
-    def pause(self) -> None:
-        """Save where it stands."""
-        self._run.save(self.learner, self.learner.done)
-        self._run.close()
+    def pause(self) -> bool:
+        """Save where it stands, and say whether that went well."""
+        with self._run as run:
+            return run.save(self.learner, self.learner.done)
 
     def finish(self, command: str = "") -> Path:
         """Write the model directory."""
-        run, tokenizer, specials = self._run, self.tokenizer, self.tokenizer.specials
-        ends = {"bos_token_id": specials.end, "eos_token_id": specials.end} if self.encoder.context == "left" else {}
-        write_model(
-            run.folder,
-            family=self.recipe.family,
-            encoder=self.encoder,
-            heads=self.objective,
-            extra={"pad_token_id": specials.pad, **ends},
-        )
-        tokenizer.save(run.folder, max_length=self.recipe.model.max_length)
-        write_card(run.folder, self.recipe, self.source.store, self.encoder, command)
-        write_manifest(run.folder, (CONFIG, WEIGHTS, RECIPE, "tokenizer.json", "tokenizer_config.json"))
-        run.close()
-        return run.folder
+        recipe, specials = self.recipe, self.tokenizer.specials
+        extra = {"pad_token_id": specials.pad}
+        if self.encoder.context == "left":
+            extra |= {"bos_token_id": specials.end, "eos_token_id": specials.end}
+        with self._run as run:
+            folder = run.folder
+            try:
+                write_model(folder, family=recipe.family, encoder=self.encoder, heads=self.objective, extra=extra)
+                self.tokenizer.save(folder, max_length=recipe.model.max_length)
+                write_card(folder, recipe, self.source.store, self.encoder, command)
+                write_manifest(folder, (CONFIG, WEIGHTS, RECIPE, "tokenizer.json", "tokenizer_config.json"))
+            except OSError as error:
+                raise CheckpointError(
+                    f"{folder} cannot be written ({error.strerror}); make room and --resume"
+                ) from None
+        return folder
 
     @property
     def _run(self) -> Run:
