@@ -230,7 +230,7 @@ def test_text_that_changed_under_a_run(unfinished, polyseme):
     (unfinished / "recipe.toml").write_text(recipe.replace(corpus, str(Path("corpus.txt").absolute())))
     with Path("corpus.txt").open("a") as file:
         file.write("one more sentence.")
-    mistaken(polyseme("pretrain", "bert", "--out", "unfinished", "--resume"), "has changed since the run began")
+    mistaken(polyseme("pretrain", "bert", "--out", "unfinished", "--resume"), "has changed since it began")
     Path("corpus.txt").unlink()
     mistaken(polyseme("pretrain", "bert", "--out", "unfinished", "--resume"), "corpus.txt: no such file")
 

@@ -43,8 +43,8 @@ def write_card(folder: Path, recipe: Recipe, store: Store, encoder: Encoder, com
 
 Pretrained by Polyseme on {store.num_words:,} words ({store.num_documents:,} documents, {store.num_tokens:,} tokens) of
 {", ".join(f"`{Path(path).name}`" for path in recipe.data.corpus)}: {last.get("tokens", 0):,} tokens seen in
-{last.get("step", 0):,} steps and {last.get("seconds", 0):.0f} seconds of learning (budget {recipe.plan.budget}, seed
-{recipe.plan.seed}).
+{last.get("step", 0):,} steps and {last.get("seconds", 0):.0f} seconds of learning
+(budget {recipe.plan.budget}, seed {recipe.plan.seed}).
 
 Sizes: {architecture}.
 
