@@ -1,4 +1,4 @@
-"""How likely a text is (SYSTEMS: perplexity).
+"""How likely a text is, in nats, and per character, token and word.
 
 Causal models: the sum of -ln p(token | all before it), the first token given the end of another document.
 A text longer than the model is read in windows that move on by half, each token scored once with at least half a

@@ -1,4 +1,4 @@
-"""Predict each token from those before it (SYSTEMS: GPT-2); the output layer is the embedding itself."""
+"""Predict each token from those before it (Radford et al., 2019); the output layer is the embedding itself."""
 
 from __future__ import annotations
 
