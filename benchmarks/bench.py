@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import platform
 import time
@@ -72,10 +73,8 @@ def machine() -> dict[str, Any]:
         "python": platform.python_version(),
     }
     for package in ("torch", "transformers", "tokenizers", "onnxruntime"):
-        try:
+        with contextlib.suppress(PackageNotFoundError):
             facts[package] = version(package)
-        except PackageNotFoundError:
-            pass
     return facts
 
 
