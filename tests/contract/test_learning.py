@@ -69,7 +69,7 @@ def test_accumulation_changes_nothing(tiny):
     tiny = copy.copy(tiny)
     tiny.recipe = dataclasses.replace(tiny.recipe, model=tiny.recipe.model.replace(dropout=0.0))
     whole, pieces = learner_of(tiny), learner_of(tiny)
-    pieces.micro_rows = 3  # of eight
+    pieces.micro_tokens = 3 * tiny.source.length  # of eight rows
     batch = whole.objective.batch(tiny.source, seed=0, step=0)
     losses = [learner._gradient(batch) for learner in (whole, pieces)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)

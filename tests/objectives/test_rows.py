@@ -111,8 +111,9 @@ def test_masks_are_fifteen_percent_and_80_10_10():
     objective = MaskedTokens(MaskedConfig(pairs="none"), encoder_of(store), SPECIALS)
     shown, asked, rows = [], [], 0
     for step in range(40):
-        plain = objective.draw(Source(store, 40, 16), seed=0, step=step)
-        batch = objective.label(plain, seed=0, step=step)
+        source = Source(store, 40, 16)
+        plain = objective.draw(source, seed=0, step=step)
+        batch = objective.label(plain, source, seed=0, step=step)
         labels = batch.labels["masked"]
         chosen = labels != IGNORED
         assert chosen.sum(1).tolist() == [6] * 16, "exactly 15 % of every row"

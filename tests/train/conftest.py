@@ -11,6 +11,7 @@ from polyseme.train.learner import GradientLearner
 from polyseme.train.recipe import Recipe
 
 SMALL = ["model.vocab_size=400", "model.width=32", "model.max_length=64", "data.length=32", "plan.batch_tokens=256"]
+SMALL += ["plan.short_rows=0"]  # rows of one length, which can be counted
 
 
 class Workshop:

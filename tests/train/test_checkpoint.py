@@ -29,7 +29,7 @@ def state_of(step, size=300):
         "norm.bias": torch.randn(7, generator=generator),
     }
     moments = {"tokens.weight.exp_avg": torch.randn(size, 4, generator=generator)}
-    values = {"done": step, "tokens": 256 * step, "seconds": step / 7, "bad_steps": 0, "micro_rows": 8}
+    values = {"done": step, "tokens": 256 * step, "seconds": step / 7, "bad_steps": 0, "micro_tokens": 256}
     return LearnerState(tensors={"weights": weights, "optimizer": moments}, values=values)
 
 

@@ -338,15 +338,15 @@ def cramp(learner, most, error):
 def test_memory_that_runs_out_changes_the_pieces_and_not_the_update(workshop, caplog, error):
     plain, cramped = workshop.learner(), workshop.learner()
     cramp(cramped, 3, error)
-    assert plain.micro_rows == 8
+    assert plain.micro_tokens == 8 * 32
     for _ in range(3):
         expected, found = next(plain.steps()), next(cramped.steps())
         assert found.losses == pytest.approx(expected.losses, rel=1e-5)
         assert found.tokens == expected.tokens
-    assert cramped.micro_rows == 2
+    assert cramped.micro_tokens == 2 * 32
     assert [record.getMessage() for record in caplog.records] == [
-        "memory ran out; going on with 4 rows at a time, the same batch",
-        "memory ran out; going on with 2 rows at a time, the same batch",
+        "memory ran out; going on with 128 tokens at a time, the same batch",
+        "memory ran out; going on with 64 tokens at a time, the same batch",
     ]
     # Adam divides by the root of the second moment, so the gradients are compared, and the weights more loosely.
     for name, moment in plain.state().tensors["optimizer"].items():
@@ -360,7 +360,7 @@ def test_memory_that_runs_out_half_way_leaves_nothing_of_the_first_try(one_works
     plain, cramped = one_workshop.learner(), one_workshop.learner()
     batch = plain.objective.batch(plain.source, seed=0, step=0)
     plain._gradient(batch)
-    cramped.micro_rows = 4
+    cramped.micro_tokens = 4 * 32
     real, calls = cramped.objective.forward, []
 
     def forward(encoder, rows, state=None):

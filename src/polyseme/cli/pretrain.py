@@ -24,10 +24,13 @@ def pretrain(
         typer.Option(help="Text: file, folder, pattern, or the sample docstrings or town. May be given several times."),
     ] = None,
     dev: Annotated[list[str] | None, typer.Option(help="Text to measure on, never learnt from.")] = None,
-    size: Annotated[str, typer.Option(help="tiny (seconds), small (minutes), medium (an hour) or base.")] = "small",
+    size: Annotated[
+        str, typer.Option(help="tiny (seconds), small (minutes), medium (hours), base, or auto: by budget and text.")
+    ] = "small",
     budget: Annotated[
         str | None, typer.Option(help="90s, 10m, 2h, 500steps, 2Mtokens or 3epochs; the size has a default.")
     ] = None,
+    recipe: Annotated[str, typer.Option(help="fast: the lowest loss for the time. paper: as published.")] = "fast",
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Change any setting: --set plan.rate=3e-4. May be repeated.")
@@ -41,10 +44,10 @@ def pretrain(
     \b
     Examples:
       polyseme pretrain bert --corpus text/ --dev dev.txt --budget 10m --out runs/bert
-      polyseme pretrain gpt2 --corpus 'news/*.jsonl.gz' --size medium --set plan.rate=1e-3 --out runs/gpt2
+      polyseme pretrain gpt2 --corpus 'news/*.jsonl.gz' --size auto --budget 2h --out runs/gpt2
       polyseme pretrain bert --out runs/bert --resume
     """
-    from polyseme.train.pretraining import Pretraining
+    from polyseme.train.pretraining import Pretraining, sized_recipe
     from polyseme.train.recipe import RECIPE, Recipe
     from polyseme.train.signals import interruptible
 
@@ -52,9 +55,9 @@ def pretrain(
         raise ConfigError("--dry-run and --resume do not go together; leave one away")
     if resume and (out / RECIPE).exists():
         given = {"--corpus": corpus, "--dev": dev, "--budget": budget, "--set": settings}
-        recipe = Recipe.load(out)
-        if recipe.family != family:
-            raise ConfigError(f"{out} holds a {recipe.family}, not a {family}; say pretrain {recipe.family} --resume")
+        began = Recipe.load(out).family
+        if began != family:
+            raise ConfigError(f"{out} holds a {began}, not a {family}; say pretrain {began} --resume")
         ignored = [name for name, value in given.items() if value]
         if ignored:
             say(f"going on with the recipe in {out}; {', '.join(ignored)} from its start still hold")
@@ -63,11 +66,11 @@ def pretrain(
     else:
         changes: dict[str, Any] = {"data": {"corpus": corpus or [], "dev": dev or [], "column": column}}
         changes["plan"] = {"seed": seed} | ({"budget": budget} if budget else {})
-        recipe = Recipe.preset(family, size, settings or [], **changes)
+        plan = sized_recipe(family, size, settings or [], recipe=recipe, **changes)
         if dry_run:
-            _predict(recipe)
+            _predict(plan)
             return 0
-        training = Pretraining.start(recipe, out, watch=partial(reading, "reading the text"))
+        training = Pretraining.start(plan, out, watch=partial(reading, "reading the text"))
         _introduce(training)
     line = TrainingLine(training.total, done=training.resumed_at)
     with interruptible() as interruption:

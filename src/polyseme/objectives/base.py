@@ -18,6 +18,8 @@ from polyseme.tensors import Batch, Encoded, Outcome, State
 from polyseme.text.store import Store
 from polyseme.text.tokenizer import Specials
 
+_SHORTEST = 8  # tokens that a row needs, its special ones included
+
 
 @dataclass(frozen=True)
 class Source:
@@ -26,6 +28,7 @@ class Source:
     store: Store
     length: int  # tokens a row
     num_rows: int  # rows a batch
+    measuring: bool = False  # rows are measured on, not learnt from: what is asked of them is always the same
 
     def starts(self, span: int, *, seed: int, step: int) -> NDArray[np.int64]:
         """Where in the store the rows of a step begin: each epoch cuts the text anew and visits every cut once."""
@@ -37,6 +40,11 @@ class Source:
             inside = rows // num_cuts == epoch
             starts[inside] = order[rows[inside] % num_cuts] * span + shift
         return starts % self.store.num_tokens
+
+    def shortened(self, divisor: int) -> Source:
+        """The same text in shorter rows, as many tokens a batch."""
+        length = max(_SHORTEST, self.length // divisor)
+        return dataclasses.replace(self, length=length, num_rows=self.num_rows * self.length // length)
 
     def read(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The tokens at some positions; the end of the text runs on into its beginning."""
@@ -71,13 +79,13 @@ class Objective(nn.Module):
 
     def batch(self, source: Source, *, seed: int, step: int) -> Batch:
         """The batch of a step, a pure function of its arguments."""
-        return self.label(self.draw(source, seed=seed, step=step), seed=seed, step=step)
+        return self.label(self.draw(source, seed=seed, step=step), source, seed=seed, step=step)
 
     def draw(self, source: Source, *, seed: int, step: int) -> Batch:
         """The rows of a step."""
         raise NotImplementedError
 
-    def label(self, batch: Batch, *, seed: int, step: int) -> Batch:
+    def label(self, batch: Batch, source: Source, *, seed: int, step: int) -> Batch:
         """The rows with this objective's questions added."""
         return batch
 
@@ -109,9 +117,9 @@ class Together(Objective):
     def draw(self, source: Source, *, seed: int, step: int) -> Batch:
         return self.parts[0].draw(source, seed=seed, step=step)
 
-    def label(self, batch: Batch, *, seed: int, step: int) -> Batch:
+    def label(self, batch: Batch, source: Source, *, seed: int, step: int) -> Batch:
         for part in self.parts:
-            batch = part.label(batch, seed=seed, step=step)
+            batch = part.label(batch, source, seed=seed, step=step)
         return batch
 
     def cost(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Outcome:

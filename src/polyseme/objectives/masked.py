@@ -24,13 +24,16 @@ from polyseme.objectives.base import Objective, Source, generator, required
 from polyseme.tensors import IGNORED, Batch, Encoded, Outcome
 from polyseme.text.tokenizer import Specials
 
+MEASURED_RATE = 0.15
+"""Share of the tokens asked for on dev text: the paper's, whatever is trained with, so that losses can be compared."""
+
 
 class MaskedConfig(Config):
     """What is hidden, and what else is asked of a row."""
 
     kind: Literal["masked"] = "masked"
     masking: Literal["token"] = "token"  # what is hidden together
-    rate: float = Field(0.15, gt=0, lt=1)  # share of the tokens that are asked for
+    rate: float = Field(0.15, gt=0, lt=1)  # share of the tokens that are asked for while learning
     pairs: Literal["none", "next"] = "next"  # whether rows are pairs, and what is asked of them
     pairs_weight: float = Field(1.0, ge=0)  # of that question, where a masked token counts 1
 
@@ -59,11 +62,12 @@ class MaskedTokens(Objective):
         ids[:, -1] = self.separator
         return Batch.of(torch.from_numpy(ids))
 
-    def label(self, batch: Batch, *, seed: int, step: int) -> Batch:
+    def label(self, batch: Batch, source: Source, *, seed: int, step: int) -> Batch:
         chance = generator(seed, "masks", step)
         ids = batch.ids.numpy()
         num_rows, length = ids.shape
-        num_chosen = max(1, round(self.config.rate * length))
+        rate = MEASURED_RATE if source.measuring else self.config.rate
+        num_chosen = max(1, round(rate * length))
         lot = chance.random((num_rows, length), dtype=np.float32)
         lot[~self.choosable[ids]] = 2.0  # never drawn, unless nothing else is left
         places = np.argpartition(lot, num_chosen - 1, axis=1)[:, :num_chosen]  # (B, chosen)

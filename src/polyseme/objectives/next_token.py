@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from polyseme.config import Config
+from polyseme.layers.linear import linear
 from polyseme.layers.softmax import linear_cross_entropy, token_nats
 from polyseme.models.base import Encoder
 from polyseme.objectives.base import Objective, Source
@@ -43,4 +43,4 @@ class NextToken(Objective):
 
     def logits(self, encoder: Encoder, hidden: Tensor) -> Tensor:
         """Scores of every token as the next one, (…, V)."""
-        return F.linear(hidden, encoder.tokens.weight)
+        return linear(hidden, encoder.tokens.weight)

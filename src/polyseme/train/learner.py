@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -18,7 +19,8 @@ from polyseme.errors import ConfigError, TrainingError
 from polyseme.models.base import Encoder
 from polyseme.objectives.base import Objective, Source, Together
 from polyseme.tensors import Batch
-from polyseme.train.plan import PlanConfig, decays, rate_at
+from polyseme.train.plan import PlanConfig, decays, rate_at, shortening
+from polyseme.train.replicas import Replicas, fitting_number
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +66,7 @@ class Learner(Protocol):
 
 
 class GradientLearner:
-    """AdamW on the sum of an objective's mean losses.
+    """Moves weights down the sum of an objective's mean losses.
 
     The batch of a step and its dropout depend on the seed and the step's number alone, so that there is no
     random state and no position in the data to save.
@@ -80,7 +82,7 @@ class GradientLearner:
         self.tokens = 0
         self.seconds = 0.0
         self.bad_steps = 0  # in a row
-        self.micro_rows = max(1, min(source.num_rows, plan.micro_tokens // source.length))
+        self.micro_tokens = min(plan.micro_tokens, source.num_rows * source.length)
         self.device = encoder.tokens.weight.device
         self.weights = dict([*encoder.named_parameters(), *objective.named_parameters()])
         groups = [
@@ -90,10 +92,11 @@ class GradientLearner:
         self.optimizer = torch.optim.AdamW(
             groups, lr=plan.rate, betas=(plan.beta1, plan.beta2), eps=plan.epsilon, fused=True
         )
+        self.replicas = Replicas(encoder, objective, fitting_number(encoder, source.num_rows))
 
     def steps(self) -> Generator[Step, None, None]:
         """Learn, one step at a time; the next batch is drawn while this one is learnt from."""
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches") as ahead:
+        with self.replicas, ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches") as ahead:
             coming = self._draw(ahead, self.done)
             while self.done < self.total:
                 started = time.perf_counter()
@@ -103,11 +106,10 @@ class GradientLearner:
                 yield self._learn(batch, started)
 
     def _draw(self, ahead: ThreadPoolExecutor, step: int) -> Future[Batch]:
-        return ahead.submit(self.objective.batch, self.source, seed=self.plan.seed, step=step)
+        source = self.source.shortened(shortening(self.plan, step))
+        return ahead.submit(self.objective.batch, source, seed=self.plan.seed, step=step)
 
     def _learn(self, batch: Batch, started: float) -> Step:
-        self.encoder.train()
-        self.objective.train()
         rate = rate_at(self.plan, self.done)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -119,7 +121,7 @@ class GradientLearner:
             self.bad_steps = 0
         else:
             self._skip(batch)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.replicas.forget_gradients()
         self.done += 1
         self.tokens += batch.ids.numel()
         self.seconds += time.perf_counter() - started
@@ -132,29 +134,35 @@ class GradientLearner:
         while True:
             try:
                 torch.manual_seed(_dropout_seed(self.plan.seed, self.done))
-                sums = dict.fromkeys(batch.counts, 0.0)
-                for rows in batch.split(self.micro_rows):
-                    outcome = self.objective(self.encoder, rows.to(self.device))
-                    # Dividing by the counts of the whole batch makes the pieces add up to the same update.
-                    weights = self.objective.weights
-                    terms = [loss * weights[name] / max(1, batch.counts[name]) for name, loss in outcome.losses.items()]
-                    torch.stack(terms).sum().backward()  # type: ignore[no-untyped-call]
-                    for name, loss in outcome.losses.items():
-                        sums[name] += loss.item() / max(1, batch.counts[name])
-                return sums
+                return self.replicas.add_up(batch, partial(self._part, batch.counts))
             except (MemoryError, RuntimeError) as error:
                 if not _out_of_memory(error):
                     raise
                 self._use_less_memory()
 
+    def _part(self, counts: Mapping[str, int], encoder: Encoder, objective: Together, share: Batch) -> dict[str, float]:
+        """Add up the gradient of a share of the rows of a batch that has so many scored items."""
+        encoder.train()
+        objective.train()
+        sums = dict.fromkeys(counts, 0.0)
+        at_once = self.micro_tokens // (share.ids.shape[1] * len(self.replicas.models))
+        for rows in share.split(max(1, at_once)):
+            outcome = objective(encoder, rows.to(self.device))
+            # Dividing by the counts of the whole batch makes the pieces add up to the same update.
+            terms = [loss * objective.weights[name] / max(1, counts[name]) for name, loss in outcome.losses.items()]
+            torch.stack(terms).sum().backward()  # type: ignore[no-untyped-call]
+            for name, loss in outcome.losses.items():
+                sums[name] += loss.item() / max(1, counts[name])
+        return sums
+
     def _use_less_memory(self) -> None:
-        self.optimizer.zero_grad(set_to_none=True)
-        if self.micro_rows == 1:
+        self.replicas.forget_gradients()
+        if self.micro_tokens <= self.source.length:
             raise ConfigError(
                 "memory runs out with a single row; make model.width, model.vocab_size or data.length less"
             )
-        self.micro_rows = (self.micro_rows + 1) // 2
-        logger.warning("memory ran out; going on with %d rows at a time, the same batch", self.micro_rows)
+        self.micro_tokens = (self.micro_tokens + 1) // 2
+        logger.warning("memory ran out; going on with %d tokens at a time, the same batch", self.micro_tokens)
 
     def _skip(self, batch: Batch) -> None:
         self.bad_steps += 1
@@ -168,16 +176,17 @@ class GradientLearner:
 
     def state(self) -> LearnerState:
         """Weights, moments and counters."""
-        moments: Tensors = {}
-        for name, weight in self.weights.items():
-            for moment, tensor in self.optimizer.state.get(weight, {}).items():
-                moments[f"{name}.{moment}"] = tensor
+        moments = {
+            f"{name}.{moment}": tensor
+            for name, weight in self.weights.items()
+            for moment, tensor in self.optimizer.state.get(weight, {}).items()
+        }
         values: Values = {
             "done": self.done,
             "tokens": self.tokens,
             "seconds": self.seconds,
             "bad_steps": self.bad_steps,
-            "micro_rows": self.micro_rows,
+            "micro_tokens": self.micro_tokens,
         }
         weights = {name: weight.detach() for name, weight in self.weights.items()}
         return LearnerState(tensors={"weights": weights, "optimizer": moments}, values=values)
@@ -194,7 +203,7 @@ class GradientLearner:
         self.tokens = int(state.values["tokens"])
         self.seconds = float(state.values["seconds"])
         self.bad_steps = int(state.values["bad_steps"])
-        self.micro_rows = int(state.values["micro_rows"])
+        self.micro_tokens = int(state.values["micro_tokens"])
 
 
 def evaluate(encoder: Encoder, objective: Objective, source: Source, *, num_batches: int) -> dict[str, float]:

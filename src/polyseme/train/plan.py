@@ -42,17 +42,36 @@ class Budget:
         return max(1, round(self.amount / per_step[self.unit]))
 
 
+SIZES = ("tiny", "small", "medium", "base")
+_LEAST_MINUTES = {"small": 1, "medium": 60, "base": 48 * 60}  # of two cores
+_LEAST_BYTES = {"small": 500e3, "medium": 20e6, "base": 1e9}  # of text
+
+
+def choose_size(budget: str | None, *, num_bytes: int, cores: int) -> str:
+    """The largest size that has both the time and the text to become better than the one below it.
+
+    Measured on two cores (docs/decisions/0006); more cores count in proportion. Budgets that are no time leave the
+    choice to the text.
+    """
+    given = Budget.parse(budget or "10m")
+    minutes = given.amount / 60 * cores / 2 if given.unit == "seconds" else math.inf
+    fitting = [size for size in _LEAST_MINUTES if minutes >= _LEAST_MINUTES[size] and num_bytes >= _LEAST_BYTES[size]]
+    return fitting[-1] if fitting else SIZES[0]
+
+
 class PlanConfig(Config):
     """How the weights move."""
 
     budget: str = "10m"  # how long to train
     steps: int = Field(0, ge=0)  # what the budget came to; measured once and then kept
     seed: int = Field(0, ge=0, lt=2**32)
+    start: Literal["paper", "fast"] = "paper"  # first weights: as published, or such that learning sets in sooner
     batch_tokens: int = Field(4096, ge=1)  # tokens behind one move of the weights
     micro_tokens: int = Field(16384, ge=1)  # of these, tokens that go through the model at once
     rate: float = Field(1e-3, gt=0)  # the highest learning rate
     schedule: Literal["constant", "linear", "cosine", "trapezoid"] = "linear"  # its course after the warm-up
     warmup: float = Field(0.06, ge=0, lt=1)  # share of the steps in which the rate rises
+    short_rows: float = Field(0.0, ge=0, le=1)  # share of the steps with rows of a quarter, then half the length
     cooldown: float = Field(0.25, gt=0, le=1)  # share of the steps in which a trapezoid falls
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.98, ge=0, lt=1)
@@ -93,6 +112,12 @@ def _share(plan: PlanConfig, step: int) -> float:
     if plan.schedule == "trapezoid":
         return min(1.0, (plan.steps - step) / max(1.0, plan.cooldown * plan.steps))
     return left
+
+
+def shortening(plan: PlanConfig, step: int) -> int:
+    """By what the length of the rows is divided in a step, counted from 0."""
+    short = plan.short_rows * plan.steps
+    return 4 if step < short / 2 else 2 if step < short else 1
 
 
 def decays(name: str, num_dimensions: int) -> bool:

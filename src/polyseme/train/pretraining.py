@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +14,11 @@ import torch
 
 from polyseme.errors import CheckpointError, ConfigError, DataError, TrainingError
 from polyseme.files import cache_folder, whole_folder
+from polyseme.machine import num_cores
 from polyseme.models import FAMILIES
 from polyseme.models.base import Encoder
 from polyseme.models.directory import CONFIG, WEIGHTS, write_manifest, write_model
+from polyseme.models.start import start_fast
 from polyseme.objectives import Source, Together, build_objective
 from polyseme.text.corpus import Corpus
 from polyseme.text.samples import SAMPLES, sample_text
@@ -25,7 +27,7 @@ from polyseme.text.tokenizer import Tokenizer
 from polyseme.train.card import write_card
 from polyseme.train.estimate import NUM_EVALUATIONS, Pace, check_memory, measure_pace
 from polyseme.train.learner import GradientLearner, Step, evaluate
-from polyseme.train.plan import Budget
+from polyseme.train.plan import SIZES, Budget, choose_size
 from polyseme.train.recipe import RECIPE, Recipe
 from polyseme.train.run import Run, check_unused
 
@@ -57,6 +59,15 @@ def open_corpora(recipe: Recipe) -> tuple[Corpus, Corpus | None]:
     return train, Corpus(*dev, column=recipe.data.column) if dev else None
 
 
+def sized_recipe(family: str, size: str, overrides: Iterable[str] = (), **rest: Any) -> Recipe:
+    """The shipped recipe of a size; `auto` takes the size that the budget and the text allow."""
+    if size == "auto":
+        smallest = Recipe.preset(family, SIZES[0], overrides, **rest)
+        corpus, _ = open_corpora(smallest)
+        size = choose_size(rest.get("plan", {}).get("budget"), num_bytes=corpus.num_bytes, cores=num_cores())
+    return Recipe.preset(family, size, overrides, **rest)
+
+
 def train_tokenizer(recipe: Recipe, corpus: Corpus) -> Tokenizer:
     """Train a tokenizer on a corpus, or take the one that the same text and settings gave before."""
     key = f"{corpus.fingerprint()[:24]}-{recipe.tokenizer.digest()}-{recipe.model.vocab_size}"
@@ -83,6 +94,8 @@ def build_encoder(recipe: Recipe, tokenizer: Tokenizer) -> tuple[Encoder, Togeth
     """The model as it starts, decided by the seed alone."""
     torch.manual_seed(recipe.plan.seed)
     encoder = FAMILIES[recipe.family](recipe.model)
+    if recipe.plan.start == "fast":
+        start_fast(encoder)
     return encoder, build_objective(recipe.objective, encoder, tokenizer.specials)
 
 
@@ -98,7 +111,7 @@ class Pretraining:
         self.recipe = recipe
         self.tokenizer = tokenizer
         self.source = Source(store, length, max(1, recipe.plan.batch_tokens // length))
-        self.dev = None if dev is None else Source(dev, length, max(1, _DEV_ROW_TOKENS // length))
+        self.dev = None if dev is None else Source(dev, length, max(1, _DEV_ROW_TOKENS // length), measuring=True)
         self.encoder, self.objective = build_encoder(recipe, tokenizer)
         self.learner = GradientLearner(self.encoder, self.objective, self.source, recipe.plan)
         self.run: Run | None = None

@@ -91,9 +91,11 @@ class Recipe:
         return recipe
 
     @classmethod
-    def preset(cls, family: str, size: str, overrides: Iterable[str] = (), **changes: Any) -> Self:
+    def preset(
+        cls, family: str, size: str, overrides: Iterable[str] = (), *, recipe: str = "fast", **changes: Any
+    ) -> Self:
         """The recipe that is shipped for a family and size, with `group.setting=value` overrides on top."""
-        values = read_preset(family, size)
+        values = read_preset(family, size, recipe)
         for group, settings in changes.items():
             values[group] = {**values.get(group, {}), **settings}
         for override in overrides:
@@ -125,21 +127,33 @@ class Recipe:
         return hashlib.sha256(json.dumps(self.dump(), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def read_preset(family: str, size: str) -> dict[str, Any]:
-    """The preset of a family and size, unchecked."""
-    families, sizes = preset_names()
+def read_preset(family: str, size: str, recipe: str = "fast") -> dict[str, Any]:
+    """The preset of a family, size and way of training, unchecked.
+
+    The file of a family has what always holds, then what each way of training and each size adds; what a size says
+    of one way of training counts most.
+    """
+    families = preset_names()
     if family not in families:
         raise ConfigError(f"{family!r} is not a family{nearest(family, families)}")
+    file = resources.files("polyseme") / "presets" / f"{family}.toml"
+    values = tomllib.loads(file.read_text(encoding="utf-8"))
+    recipes, sizes = values.pop("recipes"), values.pop("sizes")
     if size not in sizes:
         raise ConfigError(f"{size!r} is not a size{nearest(size, sizes)}")
-    file = resources.files("polyseme") / "presets" / f"{family}-{size}.toml"
-    return {"family": family, **tomllib.loads(file.read_text(encoding="utf-8"))}
+    if recipe not in recipes:
+        raise ConfigError(f"{recipe!r} is not a recipe{nearest(recipe, recipes)}")
+    sized = dict(sizes[size])
+    own = {name: sized.pop(name, {}) for name in recipes}[recipe]
+    for part in (recipes[recipe], sized, own):
+        for group, settings in part.items():
+            values[group] = {**values.get(group, {}), **settings}
+    return {"family": family, **values}
 
 
-def preset_names() -> tuple[list[str], list[str]]:
-    """The families and the sizes that presets are shipped for."""
-    names = [Path(file.name).stem.rpartition("-") for file in (resources.files("polyseme") / "presets").iterdir()]
-    return sorted({family for family, _, _ in names if family}), sorted({size for _, _, size in names})
+def preset_names() -> list[str]:
+    """The families that presets are shipped for."""
+    return sorted(Path(file.name).stem for file in (resources.files("polyseme") / "presets").iterdir())
 
 
 def _override(values: dict[str, Any], override: str) -> None:

@@ -1,0 +1,98 @@
+"""Parts of a batch learnt from side by side, each on cores of its own.
+
+The operations of a small model are too short to be shared between cores: two threads that meet after each of them are
+hardly quicker than one. Here the model stands there several times, with the same weights and gradients of its own each
+time, and the threads meet once a step.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from polyseme.layers.dropout import Dropout
+from polyseme.models.base import Encoder
+from polyseme.objectives.base import Together
+from polyseme.tensors import Batch
+
+_MOST = 4
+_MOST_WEIGHTS = 20_000_000  # larger models keep several cores busy as they are (measured)
+
+Part = Callable[[Encoder, Together, Batch], dict[str, float]]
+
+
+def fitting_number(encoder: Encoder, num_rows: int) -> int:
+    """How many replicas serve a model best on this machine."""
+    large = sum(weight.numel() for weight in encoder.parameters()) > _MOST_WEIGHTS
+    # Dropout draws from one stream of chance, which threads would share out in no fixed order.
+    chance = any(isinstance(module, Dropout) and module.num_dropped for module in encoder.modules())
+    if large or chance or encoder.tokens.weight.is_cuda:
+        return 1
+    return max(1, min(torch.get_num_threads(), _MOST, num_rows))
+
+
+class Replicas:
+    """A model, and others with the same weights; enter it before use."""
+
+    def __init__(self, encoder: Encoder, objective: Together, number: int) -> None:
+        self.models = [(encoder, objective), *(_sharing(encoder, objective) for _ in range(number - 1))]
+        self._threads: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        self._all_threads = torch.get_num_threads()
+        self._threads_each = max(1, self._all_threads // len(self.models))
+        if len(self.models) > 1:
+            self._threads = ThreadPoolExecutor(
+                len(self.models) - 1, "replica", initializer=torch.set_num_threads, initargs=(self._threads_each,)
+            )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._threads:
+            self._threads.shutdown()
+
+    def add_up(self, batch: Batch, part: Part) -> dict[str, float]:
+        """The sums of what `part` gives for each share of the rows; the first model is left with all the gradients."""
+        if self._threads is None:
+            return part(*self.models[0], batch)
+        shares = list(batch.split(-(-len(batch.ids) // len(self.models))))
+        torch.set_num_threads(self._threads_each)
+        try:
+            others = [
+                self._threads.submit(part, *model, share)
+                for model, share in zip(self.models[1:], shares[1:], strict=False)
+            ]
+            mine = part(*self.models[0], shares[0])
+            sums = [mine, *(other.result() for other in others)]
+        finally:
+            torch.set_num_threads(self._all_threads)
+        for model in self.models[1 : len(shares)]:
+            # In the order of the models, so that the sum is the same every time.
+            pairs = [(w.grad, o.grad) for w, o in zip(_weights(self.models[0]), _weights(model), strict=True)]
+            found = [(mine, other) for mine, other in pairs if mine is not None and other is not None]
+            torch._foreach_add_([mine for mine, _ in found], [other for _, other in found])
+        return {name: sum(some[name] for some in sums) for name in mine}
+
+    def forget_gradients(self) -> None:
+        """Drop the gradients of all models."""
+        for model in self.models:
+            for weight in _weights(model):
+                weight.grad = None
+
+
+def _weights(model: tuple[nn.Module, nn.Module]) -> list[Tensor]:
+    return [weight for module in model for weight in module.parameters()]
+
+
+def _sharing(encoder: Encoder, objective: Together) -> tuple[Encoder, Together]:
+    """A copy of a model whose weights are the same memory."""
+    replica = copy.deepcopy((encoder, objective))
+    for original, copied in zip(_weights((encoder, objective)), _weights(replica), strict=True):
+        copied.data = original.data
+    return replica
