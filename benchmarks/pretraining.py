@@ -1,120 +1,173 @@
-"""Training steps of Polyseme and of transformers, side by side.
+"""Training steps of Polyseme, of transformers and of a GPT-2 written by hand in torch, side by side.
 
-Same architecture, same rows of the same text, same batch, AdamW with clipping and a schedule on both sides. The peer is
-what its user runs: its model, its data collator in a DataLoader, its loss. Two comparisons: `equal` gives both the same
-dropout, `started` gives each the dropout it starts with (transformers 0.1, a small model here none). The rounds
-alternate, and the best of each counts, because the machine is shared.
+All have the same architecture, rows of the same text, the same batch, and AdamW with clipping. transformers is what its
+user runs: its model, its data collator in a DataLoader, its loss, and the fused AdamW that its Trainer takes. There are
+two comparisons:
 
-    python benchmarks/pretraining.py [--rounds 5] [--steps 4] [--json out.json]
+    started   each side with the dropout it starts with (transformers 0.1, the others none) and the memory as it comes;
+              the command line of Polyseme keeps the memory that it frees, the others do not
+    equal     dropout of 0.1 and freed memory kept on every side
+
+Each side has a process of its own, because keeping memory is a matter of the process. They take turns, and the best
+turn of each counts, because the machine is shared.
+
+    python benchmarks/pretraining.py [--long] [--only "BERT L8"] [--corpus TEXT] [--rounds 3] [--json out.json]
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import platform
+import itertools
+import multiprocessing
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch
-import transformers
 from torch.utils.data import DataLoader
 
-from polyseme.machine import processor
+import bench
+from plain_gpt import PlainGpt, plain_step
+from polyseme.machine import keep_freed_memory
 from polyseme.models import FAMILIES
 from polyseme.objectives import OBJECTIVES, Source, Together, build_objective
 from polyseme.text.corpus import Corpus
 from polyseme.text.samples import sample_text
-from polyseme.text.store import Store, prepare
+from polyseme.text.store import Store, build_store
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.vocabulary import TokenizerConfig
 from polyseme.train.learner import GradientLearner
 from polyseme.train.plan import PlanConfig
 
+MASKED = 0.15  # share of the tokens that BERT is asked for
+TOKENIZERS = {
+    "bert": TokenizerConfig(kind="wordpiece", specials="bert"),
+    "gpt2": TokenizerConfig(kind="byte-bpe", specials="gpt2", lowercase=False),
+}
+
 
 @dataclass(frozen=True)
 class Workload:
-    """One line of the table."""
+    """What is trained: a few lines of the table."""
 
-    name: str
     family: str
-    tokenizer: TokenizerConfig
-    model: dict[str, int]
+    num_layers: int
+    width: int
+    vocab_size: int
     length: int
     num_rows: int
+    num_steps: int = 1  # of a turn
+    long: bool = True  # only with --long
+
+    @property
+    def name(self) -> str:
+        title = {"bert": "BERT", "gpt2": "GPT-2"}[self.family]
+        return f"{title} L{self.num_layers} H{self.width} V{self.vocab_size}, {self.num_rows}x{self.length}"
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The settings of the model; heads are of 64 numbers."""
+        return {
+            "num_layers": self.num_layers,
+            "width": self.width,
+            "num_heads": self.width // 64,
+            "vocab_size": self.vocab_size,
+            "max_length": self.length,
+        }
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of a step."""
+        return self.length * self.num_rows
+
+    def operations(self) -> float:
+        """Multiplications and additions that a step cannot do without.
+
+        A matrix costs 2 operations a parameter and token forwards and 4 backwards. A block has 12 D² parameters in
+        matrices, so 72 L D² a token. Attention multiplies with T keys and T values of D numbers: 12 L T D a token,
+        half of it where only the past is seen. The head costs 6 V D, and BERT's 6 D² more, at scored tokens alone.
+        Embeddings, norms, activations, softmax and the optimizer count for nothing.
+        """
+        causal = self.family == "gpt2"
+        scored = self.tokens if causal else self.num_rows * round(MASKED * self.length)
+        blocks = self.tokens * self.num_layers * 72 * self.width**2
+        attention = self.tokens * self.num_layers * (6 if causal else 12) * self.length * self.width
+        head = scored * 6 * self.width * (self.vocab_size + (0 if causal else self.width))
+        return float(blocks + attention + head)
 
 
 WORKLOADS = [
-    Workload(
-        "BERT MLM+NSP L4 H256 V30522, 32x128",
-        "bert",
-        TokenizerConfig(kind="wordpiece", specials="bert"),
-        {"num_layers": 4, "width": 256, "num_heads": 4, "vocab_size": 30522, "max_length": 128},
-        128,
-        32,
-    ),
-    Workload(
-        "GPT-2 L6 H384 V8192, 8x256",
-        "gpt2",
-        TokenizerConfig(kind="byte-bpe", specials="gpt2", lowercase=False),
-        {"num_layers": 6, "width": 384, "num_heads": 6, "vocab_size": 8192, "max_length": 256},
-        256,
-        8,
-    ),
+    Workload("bert", 4, 256, 30522, length=128, num_rows=32, long=False),
+    Workload("bert", 8, 512, 30522, length=128, num_rows=16),
+    Workload("bert", 12, 768, 30522, length=128, num_rows=8),
+    Workload("bert", 2, 128, 8192, length=128, num_rows=8, num_steps=20),
+    Workload("gpt2", 6, 384, 8192, length=256, num_rows=8, long=False),
+    Workload("gpt2", 4, 256, 50257, length=256, num_rows=8),
+    Workload("gpt2", 2, 192, 8192, length=128, num_rows=8, num_steps=8),
 ]
 
 
-def ours(workload: Workload, source: Source, tokenizer: Tokenizer, dropout: float) -> Callable[[], object]:
+@dataclass(frozen=True)
+class Side:
+    """Who trains, and how."""
+
+    tool: str
+    dropout: float
+    keeps_memory: bool
+
+
+COMPARISONS = {
+    "started": (Side("polyseme", 0.0, True), Side("transformers", 0.1, False), Side("plain torch", 0.0, False)),
+    "equal": (Side("polyseme", 0.1, True), Side("transformers", 0.1, True), Side("plain torch", 0.1, True)),
+}
+
+
+def polyseme_step(workload: Workload, folder: Path, dropout: float) -> Callable[[], object]:
     """A step of Polyseme, as its learner makes it."""
-    encoder_class = FAMILIES[workload.family]
-    encoder = encoder_class(encoder_class.Config.parse({**workload.model, "dropout": dropout}, group="model"))
-    kind = "masked" if workload.family == "bert" else "next_token"
-    objective = build_objective(OBJECTIVES[kind][0](), encoder, tokenizer.specials)
+    source, tokenizer = open_text(workload, folder)
+    family = FAMILIES[workload.family]
+    encoder = family(family.Config.parse({**workload.model, "dropout": dropout}, group="model"))
+    objective = ask(workload, encoder, tokenizer)
     steps = GradientLearner(encoder, objective, source, PlanConfig(steps=10**6, rate=1e-4)).steps()
     return lambda: next(steps)
 
 
-def theirs(
-    workload: Workload, source: Source, tokenizer: Tokenizer, dropout: float, folder: Path
-) -> Callable[[], object]:
+def transformers_step(workload: Workload, folder: Path, dropout: float) -> Callable[[], object]:
     """A step of a plain transformers loop."""
-    encoder_class = FAMILIES[workload.family]
-    foreign = encoder_class.foreign
-    assert foreign is not None
-    config = encoder_class.Config.parse({**workload.model, "dropout": dropout}, group="model")
-    settings: dict[str, Any] = foreign.settings_to(config.model_dump(), foreign.architectures)
+    import transformers
+
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    source, tokenizer = open_text(workload, folder)
+    family = FAMILIES[workload.family]
+    assert family.foreign is not None
+    config = family.Config.parse({**workload.model, "dropout": dropout}, group="model")
+    settings = family.foreign.settings_to(config.model_dump(), family.foreign.architectures)
     ends = {"bos_token_id": 0, "eos_token_id": 0} if workload.family == "gpt2" else {}
-    architecture = getattr(transformers, settings["architectures"][0])
-    model = architecture(transformers.AutoConfig.for_model(**{**settings, **ends}))
-    tokenizer.save(folder)
-    reader = transformers.PreTrainedTokenizerFast.from_pretrained(folder)
-    if reader.pad_token is None:
-        reader.pad_token = reader.eos_token
-    masked = workload.family == "bert"
-    collator = transformers.DataCollatorForLanguageModeling(reader, mlm=masked)
-    examples: Any = list(_examples(workload, source, tokenizer))
-    loader: DataLoader[Any] = DataLoader(examples, workload.num_rows, shuffle=True, collate_fn=collator)
-    decayed = [w for w in model.parameters() if w.dim() > 1]
-    plain = [w for w in model.parameters() if w.dim() <= 1]
-    optimizer = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}], lr=1e-4, fused=True
+    model = getattr(transformers, settings["architectures"][0])(
+        transformers.AutoConfig.for_model(**{**settings, **ends})
     )
-    schedule: Any = transformers.get_linear_schedule_with_warmup(optimizer, 1000, 10**6)  # type: ignore[no-untyped-call]
     model.train()
-
-    def batches() -> Iterator[Any]:
-        while True:
-            yield from loader
-
-    stream = batches()
+    reader = transformers.PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer")
+    reader.pad_token = reader.pad_token or reader.eos_token
+    collator = transformers.DataCollatorForLanguageModeling(
+        reader, mlm=workload.family == "bert", mlm_probability=MASKED
+    )
+    examples: Any = list(itertools.islice(rows(workload, source, tokenizer), 20 * workload.num_rows))
+    loader: DataLoader[Any] = DataLoader(examples, workload.num_rows, shuffle=True, collate_fn=collator)
+    batches = itertools.chain.from_iterable(itertools.repeat(loader))
+    decayed = [weight for weight in model.parameters() if weight.dim() > 1]
+    others = [weight for weight in model.parameters() if weight.dim() <= 1]
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1e-4, fused=True)
+    schedule: Any = transformers.get_linear_schedule_with_warmup(optimizer, 1000, 10**6)  # type: ignore[no-untyped-call]
 
     def step() -> object:
-        loss = model(**next(stream)).loss
+        loss = model(**next(batches)).loss
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -125,14 +178,46 @@ def theirs(
     return step
 
 
-def _examples(workload: Workload, source: Source, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
+def plain_torch_step(workload: Workload, folder: Path, dropout: float) -> Callable[[], object]:
+    """A step of the GPT-2 written by hand, on the batches that Polyseme draws."""
+    source, tokenizer = open_text(workload, folder)
+    objective = ask(workload, None, tokenizer)
+    drawn = (objective.batch(source, seed=0, step=number) for number in itertools.count())
+    batches = ((batch.ids, batch.labels["next_token"]) for batch in drawn)
+    return plain_step(PlainGpt(**workload.model, dropout=dropout), batches)
+
+
+STEPS = {"polyseme": polyseme_step, "transformers": transformers_step, "plain torch": plain_torch_step}
+
+
+def write_text(workload: Workload, corpus: Corpus, folder: Path) -> None:
+    """Prepare the text for every process of a workload."""
+    tokenizer = Tokenizer.train(TOKENIZERS[workload.family], corpus, vocab_size=workload.vocab_size)
+    tokenizer.save(folder / "tokenizer")
+    build_store(corpus, tokenizer, folder / "store")
+
+
+def open_text(workload: Workload, folder: Path) -> tuple[Source, Tokenizer]:
+    """The rows to train on."""
+    source = Source(Store.open(folder / "store"), workload.length, workload.num_rows)
+    return source, Tokenizer.load(folder / "tokenizer")
+
+
+def ask(workload: Workload, encoder: Any, tokenizer: Tokenizer) -> Together:
+    """What is asked of the rows."""
+    if workload.family == "bert":
+        config = OBJECTIVES["masked"][0].parse({"rate": MASKED, "pairs": "next"}, group="objective")
+    else:
+        config = OBJECTIVES["next_token"][0]()
+    return build_objective(config, encoder, tokenizer.specials)
+
+
+def rows(workload: Workload, source: Source, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
     """Rows as a user of transformers keeps them: tokenised, not yet masked."""
-    encoder_class = FAMILIES[workload.family]
+    family = FAMILIES[workload.family]
     with torch.device("meta"):
-        encoder = encoder_class(encoder_class.Config.parse(workload.model, group="model"))
-        kind = "masked" if workload.family == "bert" else "next_token"
-        objective: Together = build_objective(OBJECTIVES[kind][0](), encoder, tokenizer.specials)
-    for step in range(20):
+        objective = ask(workload, family(family.Config.parse(workload.model, group="model")), tokenizer)
+    for step in itertools.count():
         batch = objective.draw(source, seed=0, step=step)
         for row in range(len(batch.ids)):
             example: dict[str, Any] = {"input_ids": batch.ids[row].tolist()}
@@ -142,70 +227,78 @@ def _examples(workload: Workload, source: Source, tokenizer: Tokenizer) -> Itera
             yield example
 
 
-def measure(step: Callable[[], object], num_steps: int) -> float:
-    """Seconds a step."""
-    started = time.perf_counter()
-    for _ in range(num_steps):
-        step()
-    return (time.perf_counter() - started) / num_steps
+def serve(turns: Connection, side: Side, workload: Workload, folder: Path) -> None:
+    """The process of a side: a turn for each message."""
+    if side.keeps_memory:
+        keep_freed_memory()
+    step = STEPS[side.tool](workload, folder, side.dropout)
+    while turns.recv():
+        for _ in range(workload.num_steps):
+            step()
+        turns.send(True)
 
 
-def compare(
-    workload: Workload, store: Store, tokenizer: Tokenizer, rounds: int, num_steps: int
-) -> list[dict[str, Any]]:
-    """Both sides in turns, the best of each."""
-    source = Source(store, workload.length, workload.num_rows)
-    tokens = workload.length * workload.num_rows
-    with tempfile.TemporaryDirectory() as folder:
-        sides = {
-            "transformers": theirs(workload, source, tokenizer, 0.1, Path(folder)),
-            "equal": ours(workload, source, tokenizer, 0.1),
-            "started": ours(workload, source, tokenizer, 0.0),
-        }
-        for step in sides.values():
-            measure(step, 2)
-        best = dict.fromkeys(sides, float("inf"))
-        for _ in range(rounds):
-            for name, step in sides.items():
-                best[name] = min(best[name], measure(step, num_steps))
+@contextmanager
+def process(side: Side, workload: Workload, folder: Path) -> Iterator[Callable[[], object]]:
+    """A function that lets a side take its turn."""
+    turns, theirs = multiprocessing.Pipe()
+    context = multiprocessing.get_context("spawn")  # a fork would inherit the memory of this process
+    worker = context.Process(target=serve, args=(theirs, side, workload, folder), daemon=True)
+    worker.start()
+    theirs.close()  # so that a worker that fails ends the wait
+
+    def turn() -> object:
+        turns.send(True)
+        return turns.recv()
+
+    try:
+        yield turn
+    finally:
+        worker.terminate()
+        worker.join()
+
+
+def compare(workload: Workload, folder: Path, comparison: str, rounds: int) -> list[bench.Row]:
+    """All sides in turns, the best of each."""
+    sides = [side for side in COMPARISONS[comparison] if workload.family == "gpt2" or side.tool != "plain torch"]
+    with ExitStack() as stack:
+        turns = {side.tool: stack.enter_context(process(side, workload, folder)) for side in sides}
+        best = bench.best_of(turns, rounds)
     return [
         {
             "workload": workload.name,
-            "comparison": name,
-            "transformers": round(tokens / best["transformers"]),
-            "polyseme": round(tokens / best[name]),
-            "ratio": round(best["transformers"] / best[name], 2),
+            "comparison": comparison,
+            "tool": tool,
+            "tokens/s": workload.tokens * workload.num_steps / seconds,
+            "polyseme": f"{seconds / best['polyseme']:.2f}x",
+            "of peak": workload.operations() * workload.num_steps / seconds,
         }
-        for name in ("equal", "started")
+        for tool, seconds in best.items()
     ]
 
 
 def main() -> None:
     """Print the table, and write it as JSON where asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser, read = bench.arguments(__doc__, rounds=3, long_rounds=3)
+    parser.add_argument(
+        "--only", default="", help='workloads whose name has this, such as "BERT L8"; all are looked at'
+    )
     parser.add_argument("--corpus", help="text file; the docstrings sample unless given")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, default=4)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    warnings.simplefilter("ignore")
-    transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    corpus = Corpus(arguments.corpus) if arguments.corpus else Corpus(*sample_text("docstrings").train)
-    rows = []
-    print(f"{'workload':<40}{'comparison':<12}{'transformers':>14}{'polyseme':>12}{'ratio':>8}   (tokens per second)")
+    given = read()
+    corpus = Corpus(given.corpus) if given.corpus else Corpus(*sample_text("docstrings").train)
+    table: list[bench.Row] = []
+    peak = bench.gemm_peak()
     for workload in WORKLOADS:
-        tokenizer = Tokenizer.train(workload.tokenizer, corpus, vocab_size=workload.model["vocab_size"])
-        for row in compare(workload, prepare(corpus, tokenizer), tokenizer, arguments.rounds, arguments.steps):
-            rows.append(row)
-            print(
-                f"{row['workload']:<40}{row['comparison']:<12}{row['transformers']:>14,}{row['polyseme']:>12,}"
-                f"{row['ratio']:>7.2f}x"
-            )
-    machine = {"processor": processor(), "threads": torch.get_num_threads(), "torch": torch.__version__}
-    machine |= {"transformers": transformers.__version__, "python": platform.python_version()}
-    print(", ".join(f"{name} {value}" for name, value in machine.items()))
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2) + "\n")
+        if given.only not in workload.name or (workload.long and not given.long and not given.only):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            write_text(workload, corpus, Path(folder))
+            for comparison in COMPARISONS:
+                table += compare(workload, Path(folder), comparison, given.rounds)
+                peak = max(peak, bench.gemm_peak())
+    for row in table:
+        row["of peak"] = f"{row['of peak'] / peak:.0%}"
+    bench.report(table, given.json, gemm_peak=peak)
 
 
 if __name__ == "__main__":

@@ -189,7 +189,7 @@ class Rows(Dataset[dict[str, Any]]):
 
     def __init__(self, task: Task) -> None:
         objective, source = task.rows(task.store, 1)
-        self.draw = lambda step: objective.draw(source, seed=task.seed, step=step).ids[0]
+        self.draw: Callable[[int], torch.Tensor] = lambda step: objective.draw(source, seed=task.seed, step=step).ids[0]
         self.num_rows = task.store.num_tokens // task.recipe.data.length
 
     def __len__(self) -> int:

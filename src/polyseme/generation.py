@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import torch
@@ -13,6 +14,9 @@ from polyseme.config import Config
 from polyseme.models.base import Encoder
 from polyseme.objectives.next_token import NextToken
 from polyseme.tensors import Batch
+
+MOST_TOGETHER = 8
+"""Prompts that are gone on from at once; with more, those that have ended hold up the others."""
 
 
 class Sampling(Config):
@@ -28,31 +32,82 @@ class Sampling(Config):
 
 
 def generate_ids(
-    encoder: Encoder, objective: NextToken, prompt: list[int], sampling: Sampling, end: int | None
+    encoder: Encoder, objective: NextToken, prompt: Sequence[int], sampling: Sampling, end: int | None
 ) -> Iterator[int]:
-    """The tokens after `prompt`, until `end` or the limit.
+    """The tokens after `prompt`, until `end` or the limit."""
+    for (token,) in generate_together(encoder, objective, [prompt], sampling, end):
+        if token is not None:
+            yield token
 
-    Past the model's length the older half of the text is forgotten and the rest read again.
+
+@dataclass(kw_only=True)
+class _Row:
+    """A text that is being gone on from."""
+
+    text: list[int]
+    place: int  # up to where it was read
+    num_left: int  # tokens to write at most
+    chance: torch.Generator
+
+    def write(self, logits: Tensor, sampling: Sampling, end: int | None) -> int | None:
+        """One token more, where all was read and it has not ended."""
+        if self.place < len(self.text):
+            return None
+        token = choose(logits, self.text, sampling, self.chance) if self.num_left else 0
+        self.text.append(token)  # after the end too: rows stay together
+        written = token if self.num_left and token != end else None
+        self.num_left = 0 if written is None else self.num_left - 1
+        return written
+
+
+def generate_together(
+    encoder: Encoder, objective: NextToken, prompts: Sequence[Sequence[int]], sampling: Sampling, end: int | None
+) -> Iterator[list[int | None]]:
+    """Step by step the next token after each of `prompts`; None for one that has ended or is still being read.
+
+    All rows are at the same place, so that none is padded: while the shortest prompt is gone on from, the rest of the
+    longer ones is read. Past the model's length the older half of the text is forgotten and the rest read again.
     """
-    limit = encoder.config.max_length
-    chance = torch.Generator().manual_seed(sampling.seed)
-    seen = list(prompt)
-    unread = seen[-(limit - 1) :] if len(seen) >= limit else seen
-    state = encoder.begin(1, min(limit, len(unread) + sampling.max_tokens))
-    for _ in range(sampling.max_tokens):
-        if state is not None and state.room is not None and state.length + len(unread) > state.room:
-            unread = seen[-(limit // 2) :]
-            state = encoder.begin(1, limit)
+    limit, device = encoder.config.max_length, encoder.tokens.weight.device
+    rows = [
+        _Row(
+            text=list(prompt),
+            place=max(0, len(prompt) - limit + 1),
+            num_left=sampling.max_tokens,
+            chance=torch.Generator().manual_seed(sampling.seed),
+        )
+        for prompt in prompts
+    ]
+    lengths = [len(row.text) - row.place for row in rows]
+    num_new = min(lengths)
+    state = encoder.begin(len(rows), min(limit, max(lengths) + sampling.max_tokens))
+    while any(row.num_left for row in rows):
+        if state is not None and state.room is not None and state.length + num_new > state.room:
+            for row in rows:
+                row.place += num_new - limit // 2
+            num_new = limit // 2
+            state = encoder.begin(len(rows), limit)
+        ids = [row.text[row.place : row.place + num_new] for row in rows]
         with torch.inference_mode():
-            encoded = encoder(Batch.of(torch.tensor([unread])), state)
-            logits = objective.logits(encoder, encoded.layers[-1][0, -1])
-            state = encoded.state
-            token = choose(logits, seen, sampling, chance)
-        if token == end:
-            return
-        yield token
-        seen.append(token)
-        unread = [token]
+            encoded = encoder(Batch.of(torch.tensor(ids, device=device)), state)
+            logits = objective.logits(encoder, encoded.layers[-1][:, -1]).cpu()  # (B, V)
+        state = encoded.state
+        for row in rows:
+            row.place += num_new
+        num_new = 1
+        yield [row.write(scores, sampling, end) for row, scores in zip(rows, logits, strict=True)]
+
+
+def together(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
+    """Which prompts of so many tokens to go on from at once: none adds more steps than it saves."""
+    group: list[int] = []
+    for number in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if group and (len(group) == MOST_TOGETHER or lengths[number] > lengths[group[0]] + max_tokens):
+            yield group
+            group = []
+        group.append(number)
+    if group:
+        yield group
 
 
 def choose(logits: Tensor, seen: list[int], sampling: Sampling, chance: torch.Generator) -> int:
@@ -65,13 +120,28 @@ def choose(logits: Tensor, seen: list[int], sampling: Sampling, chance: torch.Ge
         penalty = sampling.repetition_penalty
         logits[before] = torch.where(scores > 0, scores / penalty, scores * penalty)
     if sampling.temperature < 1e-4:  # dividing by less would overflow
-        return int(logits.argmax())
-    logits = logits / sampling.temperature
+        return int(logits.numpy().argmax())  # five times quicker than torch's
+    order = None
     if sampling.top_k:
-        least = logits.topk(min(sampling.top_k, len(logits))).values[-1]
-        logits = logits.masked_fill(logits < least, float("-inf"))
+        logits, order = logits.topk(min(sampling.top_k, len(logits)))
+    chances = (logits / sampling.temperature).softmax(-1)
     if sampling.top_p < 1:
-        ordered, order = logits.softmax(-1).sort(descending=True)
-        beyond = ordered.cumsum(-1) - ordered >= sampling.top_p  # the one that crosses the share still counts
-        logits = logits.index_fill(0, order[beyond], float("-inf"))
-    return int(torch.multinomial(logits.softmax(-1), 1, generator=chance))
+        chances, likeliest = _likeliest(chances, sampling.top_p)
+        order = likeliest if order is None else order[likeliest]
+    # Where a number drawn between 0 and 1 falls: one draw, while torch's own way draws a number for each token.
+    sums = chances.cumsum(-1, dtype=torch.float64)
+    drawn = torch.rand((), dtype=torch.float64, generator=chance) * sums[-1]
+    place = min(int(torch.searchsorted(sums, drawn, right=True)), len(sums) - 1)
+    return place if order is None else int(order[place])
+
+
+def _likeliest(chances: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """The fewest that make up `share`, and which they are; mostly a few, so that sorting all would be a waste."""
+    number = 64
+    while True:
+        values, order = chances.topk(min(number, len(chances)))
+        before = values.cumsum(-1) - values
+        num_kept = max(1, int((before < share).sum()))  # the one that crosses the share still counts
+        if num_kept < number:
+            return values[:num_kept], order[:num_kept]
+        number *= 8

@@ -7,7 +7,8 @@ V vocabulary, C characters of a token.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ class Batch:
     segments: Tensor | None = None  # (B, T)
     chars: Tensor | None = None  # (B, T, C) for families that read characters
     documents: Tensor | None = None  # (B, T) which packed document a token belongs to
+    lengths: tuple[int, ...] | None = None  # of rows that lie one after another in a single one (B = 1), unpadded
     labels: Mapping[str, Tensor] = field(default_factory=dict)  # one entry per loss term, IGNORED where not scored
     counts: Mapping[str, int] = field(default_factory=dict)  # scored items per loss term
     continues: bool = False  # rows go on from the batch before (recurrent state is carried)
@@ -70,6 +72,15 @@ class Batch:
         )
 
 
+def runs(tokens: Tensor, lengths: Sequence[int]) -> Iterator[Tensor]:
+    """Rows that lie one after another, (T, ...), as one tensor for each run of equal lengths, (rows, length, ...)."""
+    start = 0
+    for length, group in itertools.groupby(lengths):
+        end = start + length * len(list(group))
+        yield tokens[start:end].view(-1, length, *tokens.shape[1:])
+        start = end
+
+
 class State:
     """What an encoder carries from one batch to the next: recurrent state, or keys and values."""
 
@@ -84,6 +95,24 @@ class Encoded:
     layers: tuple[Tensor, ...]  # each (B, T, D)
     mask: Tensor
     state: State | None = None
+    lengths: tuple[int, ...] | None = None  # as in the batch
+
+    def first(self) -> Tensor:
+        """The top layer at the first token of each row, (B, D)."""
+        if self.lengths is None:
+            return self.layers[-1][:, 0]
+        return self.layers[-1][0, [end - length for end, length in zip(self._ends, self.lengths, strict=True)]]
+
+    def last(self) -> Tensor:
+        """The same at the last real token."""
+        if self.lengths is None:
+            rows = torch.arange(len(self.mask), device=self.mask.device)
+            return self.layers[-1][rows, self.mask.sum(1) - 1]
+        return self.layers[-1][0, [end - 1 for end in self._ends]]
+
+    @property
+    def _ends(self) -> list[int]:
+        return list(itertools.accumulate(self.lengths or ()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -238,6 +238,10 @@ def test_text_that_changed_under_a_run(unfinished, polyseme):
 WITH_A_MODEL = {
     "no blank": (["fill", "bert", "no blank here"], "write [MASK] where the word is missing"),
     "fill on a gpt2": (["fill", "gpt2", "The [MASK]."], "cannot fill blanks: that needs a masked model"),
+    "weights of no kind": (
+        ["generate", "gpt2", "The", "--weights", "int4"],
+        "'int4' is no way to keep weights; say float32 or int8",
+    ),
     "generate on a bert": (["generate", "bert", "The"], "cannot generate: that needs a left-to-right model"),
     "generate with half a share": (
         ["generate", "gpt2", "The", "--top-p", "0"],

@@ -494,6 +494,27 @@ def test_generate_by_command(polyseme, gpt2, causal):
     assert causal.generate("") == causal.generate(causal.tokenizer.token(causal.tokenizer.specials.end))
 
 
+def test_several_prompts_at_once(causal, polyseme, gpt2):
+    texts = ["the", "她在", "", "spring came late this year", "a bat", LONG, "the old bank"] * 2
+    for settings in ({}, {"temperature": 1.0, "top_p": 0.9, "seed": 3}, {"stop": ("e", "a")}, {"max_tokens": 2}):
+        assert causal.generate(texts, **settings) == [causal.generate(text, **settings) for text in texts]
+    assert causal.generate([]) == []
+    lines = polyseme("generate", gpt2, "the", "a bat", "--temperature", "0", "--max-tokens", "5").out
+    assert lines == "".join(f"{text}{causal.generate(text, max_tokens=5)}\n" for text in ("the", "a bat"))
+
+
+def test_weights_in_bytes(causal, masked, polyseme, gpt2, bert):
+    in_bytes = ps.load(gpt2, weights="int8")
+    texts = ["the old bank by the river", "她在", LONG]
+    for kind, floats, folder in ((in_bytes, causal, gpt2), (ps.load(bert, weights="int8"), masked, bert)):
+        for one, other in zip(kind.score(texts), floats.score(texts), strict=True):
+            assert one.nats != other.nats and one.nats == pytest.approx(other.nats, rel=0.01)
+        (row,) = rows(polyseme("score", folder, texts[0], "--weights", "int8", "--json"))
+        assert row["nats"] == pytest.approx(kind.score(texts[:1])[0].nats, rel=1e-5)
+    written = polyseme("generate", gpt2, "the", "--weights", "int8", "--temperature", "0").out
+    assert written == f"the{in_bytes.generate('the')}\n"
+
+
 # --- score
 
 

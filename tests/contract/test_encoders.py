@@ -34,6 +34,24 @@ def test_padding_changes_nothing(encoder):
     )
 
 
+@pytest.mark.parametrize("gradients", [True, False])
+def test_rows_one_after_another_are_as_alone(encoder, gradients):
+    lengths = (60, 33, 33, 20, 5, 5, 5, 1, 1)  # below and above where attention changes its way
+    rows = [some_batch(length, rows=number + 1).ids[number:] for number, length in enumerate(lengths)]
+    with torch.set_grad_enabled(gradients):
+        together = encoder(Batch.of(torch.cat(rows, 1), lengths=lengths))
+        summaries = encoder.summarize(together)
+        start = 0
+        for row, length, summary in zip(rows, lengths, summaries, strict=True):
+            alone = encoder(Batch.of(row))
+            for packed, layer in zip(together.layers, alone.layers, strict=True):
+                torch.testing.assert_close(packed[:, start : start + length], layer, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(summary, encoder.summarize(alone)[0], atol=1e-5, rtol=1e-5)
+            start += length
+    if gradients:
+        torch.stack([layer.square().sum() for layer in together.layers]).sum().backward()
+
+
 def test_sees_no_more_than_it_says(encoder):
     batch = some_batch(length=6)
     changed = batch.ids.clone()

@@ -130,6 +130,24 @@ def test_masks_are_fifteen_percent_and_80_10_10():
     assert shown.min() >= 4, "no other special token is put in"
 
 
+def test_dev_text_is_asked_alike_whatever_is_trained_with():
+    store = store_of([[10] * 50 for _ in range(20)])
+    objective = MaskedTokens(MaskedConfig(pairs="none", rate=0.5), encoder_of(store), SPECIALS)
+    asked = {
+        measuring: objective.batch(Source(store, 40, 16, measuring=measuring), seed=0, step=0).counts["masked"]
+        for measuring in (False, True)
+    }
+    assert asked == {False: 16 * 20, True: 16 * 6}
+
+
+@given(st.integers(8, 512), st.integers(1, 64), st.sampled_from([1, 2, 4]))
+def test_shorter_rows_are_as_many_tokens(length, num_rows, divisor):
+    source = Source(store_of([[10]]), length, num_rows)
+    short = source.shortened(divisor)
+    assert 8 <= short.length <= length and short.length >= length // divisor
+    assert 0 <= length * num_rows - short.length * short.num_rows < short.length
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.integers(8, 40), st.floats(0.02, 0.9), st.integers(0, 10))
 def test_rows_of_special_tokens_alone_are_not_asked_about(length, rate, step):

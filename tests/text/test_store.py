@@ -1,6 +1,7 @@
 import errno
 import json
 import multiprocessing
+import re
 import shutil
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import polyseme.text.store as store_module
 from polyseme.errors import CheckpointError, DataError
 from polyseme.text.corpus import Corpus
 from polyseme.text.sentences import split_sentences
-from polyseme.text.store import Store, build_store, prepare
+from polyseme.text.store import Store, build_store, count_words, prepare
+from polyseme.text.stretches import Table
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.vocabulary import TokenizerConfig
 
@@ -90,7 +92,7 @@ def test_many_batches_stay_in_order(tokenizer, monkeypatch):
 
 def test_the_word_table_starts_afresh_and_pauses_without_harm(bert, monkeypatch):
     monkeypatch.setattr(store_module, "_BATCH", 100)
-    monkeypatch.setattr(store_module._Table, "LARGEST", 200)
+    monkeypatch.setattr(Table, "NUM_ROWS", 128)
     texts = [f"{text} word{number * 7919} {number}" for number in range(100) for text in TEXTS[:2]]
     assert rows(Store.from_documents(texts, bert)) == expected(texts, bert)
 
@@ -107,6 +109,12 @@ def test_counts(bert):
     assert store.num_words == 4 + 4 + 1
     assert store.unknown == store.tokens.tolist().count(bert.specials.unknown) > 0
     assert store.tokens.dtype == np.uint16
+
+
+@given(st.text() | st.text(st.sampled_from("a1 \n\x1c\x85\u3000中\uf900。😊\ud800")))
+def test_words_are_counted_between_white_space_and_ideographs_one_by_one(text):
+    ideographs = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+    assert count_words(text) == len(re.findall(rf"[{ideographs}]|[^\s{ideographs}]+", text))
 
 
 def test_wide_vocabularies_take_wide_numbers(bert, monkeypatch):

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polyseme import CheckpointError, ConfigError, TrainingError
+from polyseme.models import FAMILIES
 from polyseme.train.learner import Step
-from polyseme.train.plan import Budget, PlanConfig, decays, rate_at
+from polyseme.train.plan import SIZES, Budget, PlanConfig, choose_size, decays, rate_at, shortening
 from polyseme.train.recipe import RECIPE, Recipe
 from polyseme.train.run import HISTORY, LOCK, Run, check_unused, read_history
 
@@ -510,3 +511,35 @@ def test_a_recipe_comes_back_from_its_file(tmp_path, workshop):
     assert Recipe.load(tmp_path) == workshop.recipe
     assert Recipe.load(tmp_path).digest() == workshop.recipe.digest()
     assert json.loads(json.dumps(workshop.recipe.dump()))["family"] == workshop.family
+
+
+def test_rows_grow_in_three_stages():
+    plan = PlanConfig(steps=10, short_rows=0.8)
+    assert [shortening(plan, step) for step in range(10)] == [4] * 4 + [2] * 4 + [1] * 2
+    assert {shortening(PlanConfig(steps=10), step) for step in range(10)} == {1}
+
+
+@pytest.mark.parametrize(
+    ("budget", "num_bytes", "cores", "size"),
+    [
+        ("30s", 10**8, 2, "tiny"),
+        ("5m", 10**8, 2, "small"),
+        ("5m", 10**5, 2, "tiny"),
+        (None, 10**8, 2, "small"),
+        ("2h", 10**8, 2, "medium"),
+        ("30m", 10**8, 16, "medium"),
+        ("2h", 10**7, 2, "small"),
+        ("500h", 10**10, 2, "base"),
+        ("3epochs", 10**8, 2, "medium"),
+    ],
+)
+def test_the_size_follows_time_and_text(budget, num_bytes, cores, size):
+    assert choose_size(budget, num_bytes=num_bytes, cores=cores) == size
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+@pytest.mark.parametrize("recipe", ["fast", "paper"])
+def test_every_size_has_both_recipes(family, recipe):
+    for size in SIZES:
+        made = Recipe.preset(family, size, recipe=recipe)
+        assert (made.plan.start == recipe) and (made.model.dropout == 0) == (recipe == "fast")

@@ -15,6 +15,7 @@ def score(
     model: Annotated[str, typer.Argument(help="Directory of a model.")],
     text: Annotated[list[str] | None, typer.Argument(help="Texts to score; else standard input.")] = None,
     file: Annotated[Path | None, typer.Option(help="A text a line.")] = None,
+    weights: Annotated[str, typer.Option(help="float32; or int8, a quarter of the memory.")] = "float32",
     json: Annotated[bool, typer.Option("--json", help="A JSON object a text.")] = False,
 ) -> None:
     """Say how likely a text is: nats, bits a character, perplexity.
@@ -29,7 +30,7 @@ def score(
     from polyseme.pretrained import load
     from polyseme.scoring import total
 
-    loaded = load(model)
+    loaded = load(model, weights=weights)
     with working("scoring"):
         scores = loaded.score(given)
     rows = list(zip(given, scores, strict=True))

@@ -5,29 +5,37 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from polyseme.layers.dropout import Dropout
-from polyseme.tensors import State
+from polyseme.layers.linear import Linear, kernels_for
+from polyseme.tensors import State, runs
+
+SHORT = 24
+"""Tokens of rows for which torch's fused kernel is slower than one product after another (measured on a CPU)."""
+
+Allowed: TypeAlias = Tensor | tuple[int, ...] | None
+"""What a token may see: where it is True, broadcast to (B, H, T, T); or its own row alone, of rows of these lengths
+that lie one after another in a single one; or everything."""
 
 
 class Cache(State):
     """Keys and values of what was read so far, in buffers that are allocated once."""
 
     def __init__(self, shape: tuple[int, int, int, int, int], device: torch.device) -> None:
-        self.keys = torch.empty(shape, device=device)  # (layers, B, H, room, D/H)
-        self.values = torch.empty(shape, device=device)
+        num_layers, *rest = shape
+        self.layers = [torch.empty(2, *rest, device=device) for _ in range(num_layers)]  # each (2, B, H, room, D/H)
         self.room = shape[3]
 
-    def extend(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    def extend(self, layer: int, new: Tensor) -> Tensor:
         """Store the new keys and values of a layer and return all of them; `length` moves on once per batch."""
-        end = self.length + key.shape[2]
-        self.keys[layer, :, :, self.length : end] = key
-        self.values[layer, :, :, self.length : end] = value
-        return self.keys[layer, :, :, :end], self.values[layer, :, :, :end]
+        num_new = new.shape[3]
+        self.layers[layer].narrow(3, self.length, num_new).copy_(new)
+        return self.layers[layer].narrow(3, 0, self.length + num_new)
 
 
 class SelfAttention(nn.Module):
@@ -37,43 +45,64 @@ class SelfAttention(nn.Module):
         super().__init__()
         self.num_heads = num_heads
         self.drop = Dropout(dropout)
-        self.query_key_value = nn.Linear(width, 3 * width)
-        self.output = nn.Linear(width, width)
+        self.query_key_value = Linear(width, 3 * width)
+        self.output = Linear(width, width)
         self.maps: list[Tensor] | None = None  # filled while `recording`
 
     def forward(
         self,
         x: Tensor,
         *,
-        allowed: Tensor | None = None,
+        allowed: Allowed = None,
         causal: bool = False,
         cache: Cache | None = None,
         layer: int = 0,
     ) -> Tensor:
-        """Mix each token with those it may see: `allowed` is True there, broadcast to (B, H, T, T)."""
+        """Mix each token with those it may see."""
         num_rows, length, width = x.shape
         mixed = self.query_key_value(x).view(num_rows, length, 3, self.num_heads, -1)
-        query, key, value = mixed.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, D/H)
+        if isinstance(allowed, tuple):
+            mixed_runs = [self._mix(run, None, causal, None, layer) for run in runs(mixed[0], allowed)]
+            x = torch.cat([run.reshape(-1, width) for run in mixed_runs])
+        else:
+            x = self._mix(mixed, allowed, causal, cache, layer)
+        return self.output(x.reshape(num_rows, length, width))  # type: ignore[no-any-return]
+
+    def _mix(self, mixed: Tensor, allowed: Tensor | None, causal: bool, cache: Cache | None, layer: int) -> Tensor:
+        """From queries, keys and values (B, T, 3, H, D/H) to (B, T, H, D/H)."""
+        length = mixed.shape[1]
+        if (
+            length == 1
+            and cache is not None
+            and not self.training
+            and self.maps is None
+            and (own := kernels_for(mixed))
+        ):
+            return own.attend(mixed, cache.layers[layer], cache.length)  # type: ignore[no-any-return]
+        # Taken apart in this order, their gradients come back together without being moved.
+        query, key, value = (part.transpose(1, 2) for part in mixed.unbind(2))  # each (B, H, T, D/H)
         if cache is not None:
-            key, value = cache.extend(layer, key, value)
+            key, value = cache.extend(layer, mixed[:, :, 1:].permute(2, 0, 3, 1, 4)).unbind(0)
         # On a CPU torch drops attention weights outside its fused kernel, and draws their masks slowly.
         dropping = self.training and self.drop.num_dropped > 0
-        explicit = self.maps is not None or (dropping and not x.is_cuda)
+        explicit = self.maps is not None or (dropping and not mixed.is_cuda)
+        explicit |= 1 < length <= SHORT and cache is None and mixed.is_cpu and not torch.is_grad_enabled()
+        causal = causal and length > 1  # a single token sees all that there is
         if causal and (cache is not None or allowed is not None or explicit):
             # The kernel's own triangle neither starts at a cached past nor combines with a mask.
-            past = torch.ones(length, key.shape[2], dtype=torch.bool, device=x.device).tril(key.shape[2] - length)
+            past = torch.ones(length, key.shape[2], dtype=torch.bool, device=mixed.device).tril(key.shape[2] - length)
             allowed, causal = (past if allowed is None else past & allowed), False
         if explicit:
             x = self._attend(query, key, value, allowed)
         else:
             dropout = self.drop.num_dropped / 256 if dropping else 0.0
             x = F.scaled_dot_product_attention(query, key, value, allowed, dropout, causal)
-        return self.output(x.transpose(1, 2).reshape(num_rows, length, width))  # type: ignore[no-any-return]
+        return x.transpose(1, 2)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, allowed: Tensor | None) -> Tensor:
         scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-1, -2)  # (B, H, T, T)
         if allowed is not None:
-            scores = scores.masked_fill(~allowed, float("-inf"))
+            scores.masked_fill_(~allowed, float("-inf"))
         weights = scores.softmax(-1)
         if self.maps is not None:
             self.maps.append(weights.detach())

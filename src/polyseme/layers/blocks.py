@@ -9,8 +9,10 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from polyseme.config import Config
-from polyseme.layers.attention import Cache, SelfAttention
+from polyseme.layers.attention import Allowed, Cache, SelfAttention
 from polyseme.layers.dropout import Dropout
+from polyseme.layers.gelu import gelu_tanh
+from polyseme.layers.linear import Linear
 
 Activation = Literal["gelu", "gelu_tanh", "relu"]
 
@@ -44,7 +46,7 @@ def activate(x: Tensor, activation: Activation) -> Tensor:
     """Apply the non-linearity that a checkpoint was trained with: the two forms of GELU are not interchangeable."""
     if activation == "relu":
         return F.relu(x)
-    return F.gelu(x, approximate="tanh" if activation == "gelu_tanh" else "none")
+    return gelu_tanh(x) if activation == "gelu_tanh" else F.gelu(x)
 
 
 class FeedForward(nn.Module):
@@ -52,8 +54,8 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, inner_width: int, activation: Activation) -> None:
         super().__init__()
-        self.inner = nn.Linear(width, inner_width)
-        self.outer = nn.Linear(inner_width, width)
+        self.inner = Linear(width, inner_width)
+        self.outer = Linear(inner_width, width)
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
@@ -73,7 +75,7 @@ class _Block(nn.Module):
 class PostNormBlock(_Block):
     """Each step is added to its input and the sum normalised."""
 
-    def forward(self, x: Tensor, *, allowed: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, *, allowed: Allowed = None) -> Tensor:
         x = self.attention_norm(x + self.drop(self.attention(x, allowed=allowed)))
         return self.feed_forward_norm(x + self.drop(self.feed_forward(x)))  # type: ignore[no-any-return]
 
@@ -81,9 +83,7 @@ class PostNormBlock(_Block):
 class PreNormBlock(_Block):
     """Each step reads a normalised copy, so that the sum runs undisturbed from bottom to top."""
 
-    def forward(
-        self, x: Tensor, *, allowed: Tensor | None = None, cache: Cache | None = None, layer: int = 0
-    ) -> Tensor:
+    def forward(self, x: Tensor, *, allowed: Allowed = None, cache: Cache | None = None, layer: int = 0) -> Tensor:
         attended = self.attention(self.attention_norm(x), allowed=allowed, causal=True, cache=cache, layer=layer)
         x = x + self.drop(attended)
         return x + self.drop(self.feed_forward(self.feed_forward_norm(x)))  # type: ignore[no-any-return]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from polyseme.config import Config
+from polyseme.layers.attention import Allowed
 from polyseme.models.names import Foreign
 from polyseme.tensors import Batch, Encoded, State
 
@@ -47,6 +49,15 @@ class Encoder(nn.Module):
         return None
 
 
-def unpadded(mask: Tensor) -> Tensor | None:
-    """The mask as attention wants it, (B, 1, 1, T), or nothing where every token is real: that path is quicker."""
-    return None if bool(mask.all()) else mask[:, None, None, :]
+def visible(batch: Batch) -> Allowed:
+    """What attention is allowed to see: all, or real tokens (B, 1, 1, T), or each row that lies after another."""
+    if batch.lengths is not None:
+        return batch.lengths
+    return None if bool(batch.mask.all()) else batch.mask[:, None, None, :]
+
+
+def placed(positions: nn.Embedding, batch: Batch, *, start: int = 0) -> Tensor:
+    """The vectors of the places of tokens in their row, (T, D)."""
+    if batch.lengths is None:
+        return positions.weight[start : start + batch.ids.shape[1]]
+    return torch.cat([positions.weight[:length] for length in batch.lengths])

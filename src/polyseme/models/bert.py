@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from polyseme.layers.blocks import BlockConfig, PostNormBlock
 from polyseme.layers.dropout import Dropout
-from polyseme.models.base import Encoder, ModelConfig, unpadded
+from polyseme.models.base import Encoder, ModelConfig, placed, visible
 from polyseme.models.names import Foreign, Rename
 from polyseme.tensors import Batch, Encoded, State
 
@@ -47,20 +47,19 @@ class Bert(Encoder):
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
         segments = torch.zeros_like(batch.ids) if batch.segments is None else batch.segments
-        positions = torch.arange(batch.ids.shape[1], device=batch.ids.device)
-        x = self.tokens(batch.ids) + self.positions(positions) + self.segments(segments)
+        x = self.tokens(batch.ids) + placed(self.positions, batch) + self.segments(segments)
         x = self.drop(self.norm(x))  # (B, T, D)
 
-        allowed = unpadded(batch.mask)
+        allowed = visible(batch)
         layers = [x]
         for block in self.blocks:
             x = block(x, allowed=allowed)
             layers.append(x)
-        return Encoded(layers=tuple(layers), mask=batch.mask)
+        return Encoded(layers=tuple(layers), mask=batch.mask, lengths=batch.lengths)
 
     def summarize(self, encoded: Encoded) -> Tensor:
         # The paper pools the first token through a dense layer trained by next-sentence prediction.
-        return torch.tanh(self.pooler(encoded.layers[-1][:, 0]))
+        return torch.tanh(self.pooler(encoded.first()))
 
     def stages(self) -> list[nn.Module]:
         embedding = nn.ModuleList([self.tokens, self.positions, self.segments, self.norm])

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 
-import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from polyseme.layers.attention import Cache
 from polyseme.layers.blocks import Activation, BlockConfig, PreNormBlock
 from polyseme.layers.dropout import Dropout
-from polyseme.models.base import Encoder, ModelConfig, unpadded
+from polyseme.models.base import Encoder, ModelConfig, placed, visible
 from polyseme.models.names import Foreign, Rename
 from polyseme.tensors import Batch, Encoded, State
 
@@ -48,11 +47,10 @@ class Gpt2(Encoder):
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
         cache = state if isinstance(state, Cache) else None
         start = cache.length if cache else 0
-        positions = torch.arange(start, start + batch.ids.shape[1], device=batch.ids.device)
-        x = self.drop(self.tokens(batch.ids) + self.positions(positions))  # (B, T, D)
+        x = self.drop(self.tokens(batch.ids) + placed(self.positions, batch, start=start))  # (B, T, D)
 
         # A cached past has no padding: rows that are read together go on together.
-        allowed = None if cache else unpadded(batch.mask)
+        allowed = None if cache else visible(batch)
         layers = [x]
         for number, block in enumerate(self.blocks):
             x = block(x, allowed=allowed, cache=cache, layer=number)
@@ -60,12 +58,10 @@ class Gpt2(Encoder):
         layers[-1] = self.norm(x)  # what the output head reads
         if cache:
             cache.length += batch.ids.shape[1]
-        return Encoded(layers=tuple(layers), mask=batch.mask, state=cache)
+        return Encoded(layers=tuple(layers), mask=batch.mask, state=cache, lengths=batch.lengths)
 
     def summarize(self, encoded: Encoded) -> Tensor:
-        # Only the last real token has seen the whole row.
-        last = encoded.mask.sum(1) - 1
-        return encoded.layers[-1][torch.arange(len(last), device=last.device), last]
+        return encoded.last()  # it alone has seen the whole row
 
     def stages(self) -> list[nn.Module]:
         return [nn.ModuleList([self.tokens, self.positions]), *self.blocks, self.norm]

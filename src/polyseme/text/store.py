@@ -3,9 +3,7 @@
 import errno
 import hashlib
 import json
-import re
 import shutil
-import threading
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,21 +12,21 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polyseme.errors import CheckpointError, DataError
 from polyseme.files import cache_folder, require_space, size, whole_folder, write_file
 from polyseme.text.corpus import Corpus
 from polyseme.text.sentences import split_sentences
+from polyseme.text.stretches import Table
 from polyseme.text.tokenizer import Tokenizer
-from polyseme.text.vocabulary import guarded, mend
+from polyseme.text.units import Numbers, Text, units_of
+from polyseme.text.vocabulary import IDEOGRAPHS, mend
 
 FORMAT = 1  # counts changes of the files and of how sentences are split
-_BATCH = 500_000  # characters encoded together
+_BATCH = 250_000  # characters encoded together
 _NUM_WORKERS = 2
-_WORD = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]|[^\s\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
-
-Numbers = NDArray[np.integer[Any]]
+_WHITE, _INK, _IDEOGRAPH = range(3)
+_KINDS = np.select([units_of(r"\s"), units_of(IDEOGRAPHS)], [np.uint8(_WHITE), np.uint8(_IDEOGRAPH)], np.uint8(_INK))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +93,15 @@ class Store:
 
 def count_words(text: str) -> int:
     """Stretches between white space; every ideograph counts as one."""
-    return len(text.split()) if text.isascii() else len(_WORD.findall(text))
+    return _count_words(Text.of([text])) if text else 0
+
+
+def _count_words(text: Text) -> int:
+    kinds = _KINDS.take(text.units)
+    firsts = kinds == _INK
+    firsts[1:] &= kinds[:-1] != _INK
+    firsts[text.bounds[:-1]] = kinds[text.bounds[:-1]] == _INK
+    return int(np.count_nonzero(firsts) + np.count_nonzero(kinds == _IDEOGRAPH))
 
 
 def prepare(corpus: Corpus, tokenizer: Tokenizer) -> Store:
@@ -188,6 +194,15 @@ def _width(tokenizer: Tokenizer) -> type[np.uint16] | type[np.uint32]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class _Part:
+    """Some sentences, encoded."""
+
+    tokens: Numbers
+    lengths: Numbers  # tokens of each sentence
+    num_words: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Block:
     """A batch of documents, encoded."""
 
@@ -231,24 +246,19 @@ def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
 
 
 class _Encoder:
-    """Splits, encodes and counts a batch of documents.
-
-    Most words of a text have been met before. Where the tokenizer allows it, each is looked up in a table of those
-    encoded so far, and only the new ones go to the library: three times as fast as giving it all the text.
-    """
+    """Splits, encodes and counts a batch of documents."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self.end = tokenizer.specials.end
-        self.pattern = tokenizer.separable()
-        self.table = _Table(tokenizer)
+        self.table = Table.of(tokenizer)
 
     def __call__(self, documents: list[str]) -> _Block:
         split = [split_sentences(mend(document)) for document in documents]
         sentences = [sentence for pieces in split for sentence in pieces]
-        parts = [self._ids(part) for part in _batches(sentences)]  # one document may be longer than a batch
-        tokens = np.concatenate([part for part, _ in parts] or [np.zeros(0, np.uint32)])
-        lengths = np.concatenate([part for _, part in parts] or [np.zeros(0, np.int64)])
+        parts = [self._part(part) for part in _batches(sentences)]  # one document may be longer than a batch
+        tokens = np.concatenate([part.tokens for part in parts] or [np.zeros(0, np.uint32)])
+        lengths = np.concatenate([part.lengths for part in parts] or [np.zeros(0, np.int64)])
         unknown = int(np.count_nonzero(tokens == self.tokenizer.specials.unknown))
         owners = np.repeat(np.arange(len(split)), [len(pieces) for pieces in split])[lengths > 0]
         lengths = lengths[lengths > 0]
@@ -262,88 +272,15 @@ class _Encoder:
             lengths=lengths,
             counts=counts.astype(np.int64, copy=False),
             num_characters=sum(map(len, documents)),
-            num_words=sum(map(count_words, sentences)),
+            num_words=sum(part.num_words for part in parts),
             unknown=unknown,
         )
 
-    def _ids(self, sentences: list[str]) -> tuple[Numbers, Numbers]:
-        """All tokens in a row, and how many each sentence has."""
-        if self.pattern is None or self.table.useless():
+    def _part(self, sentences: list[str]) -> _Part:
+        text = Text.of(sentences)
+        found = self.table.encode(text) if self.table else None
+        if found is None:
             rows = self.tokenizer.encode_ids(sentences)
-            return np.concatenate(rows), np.array([len(row) for row in rows], np.int64)
-        find = self.pattern.findall
-        found = [find(sentence) for sentence in sentences]
-        tokens, lengths = self.table.encode([word for words in found for word in words])
-        bounds = np.cumsum([0, *map(len, found)])
-        return tokens, np.diff(np.concatenate([[0], np.cumsum(lengths)])[bounds])
-
-
-class _Table:
-    """The tokens of the words met so far; it starts afresh when it has grown too large."""
-
-    LARGEST = 4_000_000  # characters
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.tokenizer = tokenizer
-        self.lock = threading.Lock()
-        self.pause = 0
-        self.plain = re.compile(r" ?[\S\x1c-\x1f]+").fullmatch
-        added = tokenizer.backend.get_added_tokens_decoder().values()
-        self.eager = [token.content for token in added if token.lstrip]  # these swallow the white space before them
-        self._clear()
-
-    def useless(self) -> bool:
-        """Whether words hardly repeat, as in Chinese cut by bytes; asked before each batch, and tried again later."""
-        self.pause = max(0, self.pause - 1)
-        return self.pause > 0
-
-    def _clear(self) -> None:
-        self.rows: dict[str, int] = {}
-        self.num_characters = 0
-        self.starts: Numbers = np.zeros(0, np.int64)
-        self.lengths: Numbers = np.zeros(0, np.int64)
-        self.tokens: Numbers = np.zeros(0, np.uint32)
-
-    def encode(self, words: list[str]) -> tuple[Numbers, Numbers]:
-        """The tokens of the words in a row, and how many each word has."""
-        distinct = set(words)
-        with self.lock:
-            if self.num_characters > self.LARGEST:
-                self._clear()
-            unseen = list(distinct.difference(self.rows))
-            if sum(map(len, unseen)) > sum(map(len, words)) / 2:
-                self.pause = 20
-            self._learn(unseen)
-            rows = np.fromiter(map(self.rows.__getitem__, words), np.int64, len(words))
-            starts, lengths, tokens = self.starts[rows], self.lengths[rows], self.tokens
-        # Position j of the result lies as far behind its word's first token here as there.
-        firsts = np.cumsum(lengths) - lengths
-        sources = np.arange(lengths.sum()) + np.repeat(starts - firsts, lengths)
-        return tokens[sources], lengths
-
-    def _learn(self, words: list[str]) -> None:
-        if not words:
-            return
-        plain = [word for word in words if self.plain(word) and not any(token in word for token in self.eager)]
-        odd = list(set(words).difference(plain))
-        found = self.tokenizer.encode_ids(odd)
-        lengths = [np.array([len(tokens) for tokens in found], np.int64)]
-        # The library takes as long for a short text as for a line, so words are given to it by the line.
-        groups = [plain[start : start + 256] for start in range(0, len(plain), 256)]
-        lines = ["\n".join(group) for group in groups]
-        encodings = guarded(self.tokenizer.backend.encode_batch, lines, add_special_tokens=False)
-        for group, encoding in zip(groups, encodings, strict=True):
-            ends = np.cumsum([len(word) + 1 for word in group])  # behind the line end that follows each word
-            places = np.array(encoding.offsets, np.int64).reshape(-1, 2)[:, 0]
-            owners = np.searchsorted(ends, places, side="right")
-            owners = np.where(places + 1 == np.append(ends, -1)[owners], len(group), owners)  # line ends belong to none
-            found.append(np.array(encoding.ids, np.uint32)[owners < len(group)])
-            lengths.append(np.bincount(owners, minlength=len(group) + 1)[: len(group)])
-        self._add([*odd, *plain], np.concatenate(found), np.concatenate(lengths))
-
-    def _add(self, words: list[str], tokens: Numbers, lengths: Numbers) -> None:
-        self.rows.update(zip(words, range(len(self.rows), len(self.rows) + len(words)), strict=True))
-        self.num_characters += sum(map(len, words))
-        self.starts = np.concatenate([self.starts, len(self.tokens) + np.cumsum(lengths) - lengths])
-        self.lengths = np.concatenate([self.lengths, lengths])
-        self.tokens = np.concatenate([self.tokens, tokens])
+            found = np.concatenate(rows), np.array([len(row) for row in rows])
+        tokens, lengths = found
+        return _Part(tokens=tokens, lengths=lengths, num_words=_count_words(text))

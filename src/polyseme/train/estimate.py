@@ -22,7 +22,7 @@ NUM_EVALUATIONS = 10
 """Looks at the dev text in a run, where the recipe does not say."""
 
 _MEASURED_SECONDS = 3.0
-_MIN_STEPS = 3
+_STEPS_AT_ONCE = 5  # a run in small, in which rows grow as in the whole
 
 
 @dataclass(frozen=True)
@@ -89,18 +89,18 @@ def measure_pace(encoder: Encoder, objective: Together, source: Source, plan: Pl
     budget = Budget.parse(plan.budget)
     limit = min(_MEASURED_SECONDS, 0.1 * budget.amount) if budget.unit == "seconds" else _MEASURED_SECONDS
     encoder, objective = copy.deepcopy((encoder, objective))
-    learner = GradientLearner(encoder, objective, source, plan.replace(steps=10**9))
+    learner = GradientLearner(encoder, objective, source, plan.replace(steps=_STEPS_AT_ONCE))
     steps = learner.steps()
     next(steps)  # the first also allocates and compiles
-    times: list[float] = []
-    while len(times) < _MIN_STEPS or time.perf_counter() - started < limit:
-        before = time.perf_counter()
-        next(steps)
-        times.append(time.perf_counter() - before)
     steps.close()
+    num_steps, begun = 0, time.perf_counter()
+    while not num_steps or time.perf_counter() - started < limit:
+        learner.done = 0
+        num_steps += sum(1 for _ in learner.steps())
+    step = (time.perf_counter() - begun) / num_steps
     dev_batch = 0.0
     if dev is not None:
         before = time.perf_counter()
         evaluate(encoder, objective, dev, num_batches=1)
         dev_batch = time.perf_counter() - before
-    return Pace(sum(times) / len(times), dev_batch, time.perf_counter() - started)
+    return Pace(step, dev_batch, time.perf_counter() - started)

@@ -1,0 +1,166 @@
+"""What a model that writes a token at a time spends its time on, at the speed of memory.
+
+Kernels are given addresses, because making arrays of tensors would take as long as a small product.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from importlib import import_module
+from threading import local
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import carray, prange, types  # type: ignore[attr-defined]
+from numba.extending import intrinsic
+from torch import Tensor
+
+# After torch, whose threads are then shared: two pools that wait for work on the same cores halve each other.
+import_module("numba.np.ufunc.omppool")
+numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]  # type: ignore[attr-defined]
+_MOST_THREADS: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+
+
+def product(x: Tensor, weight: Tensor, scales: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    """The floats `x` (…, I) times `weight` (O, I), floats or bytes, whose rows may have `scales` (O,), plus `bias`."""
+    x = x.contiguous()
+    height, width = weight.shape
+    out = x.new_empty((*x.shape[:-1], height))
+    (_bytes if weight.dtype == torch.int8 else _floats)(
+        x.data_ptr(),
+        weight.data_ptr(),
+        0 if scales is None else scales.data_ptr(),
+        0 if bias is None else bias.data_ptr(),
+        out.data_ptr(),
+        x.numel() // width,
+        height,
+        width,
+    )
+    return out
+
+
+def attend(mixed: Tensor, past: Tensor, length: int) -> Tensor:
+    """What a new token takes from itself and `length` tokens of the past, (B, 1, H, D/H).
+
+    Its query, key and value are `mixed` (B, 1, 3, H, D/H); the last two become part of `past` (2, B, H, room, D/H).
+    """
+    mixed = mixed.contiguous()
+    num_rows, _, _, num_heads, size = mixed.shape
+    out = mixed.new_empty((num_rows, 1, num_heads, size))
+    _attend(mixed.data_ptr(), past.data_ptr(), out.data_ptr(), num_rows, num_heads, past.shape[3], length, size)
+    return out
+
+
+def compiled(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a kernel of a function; what it spreads by `prange` goes to as many threads as torch has."""
+    # Sums in any order, so that they are made eight at a time; what is not finite stays so.
+    fastmath = {"reassoc", "contract", "nsz"}
+    kernel: Callable[..., None]
+    try:
+        kernel = numba.njit(parallel=True, nogil=True, fastmath=fastmath, cache=True)(function)
+    except RuntimeError:  # no folder to keep it in: each process compiles it anew, for a second
+        kernel = numba.njit(parallel=True, nogil=True, fastmath=fastmath)(function)
+
+    @functools.wraps(function)
+    def run(*arguments: Any) -> None:
+        number = torch.get_num_threads()
+        if _threads.number != number:
+            numba.set_num_threads(min(number, _MOST_THREADS))
+            torch.set_num_threads(number)  # which the line above changes when numba starts
+            _threads.number = number
+        kernel(*arguments)
+
+    return run
+
+
+class _Threads(local):
+    number = 0  # numba keeps it for every thread of Python
+
+
+_threads = _Threads()
+
+
+def _pointer_of(_: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
+    def build(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.intp), build
+
+
+_pointer: Any = intrinsic(_pointer_of)
+
+
+def _product_with(kind: type[np.generic]) -> Callable[..., None]:
+    @compiled
+    def kernel(
+        x_at: int, weight_at: int, scales_at: int, bias_at: int, out_at: int, num_rows: int, height: int, width: int
+    ) -> None:
+        x = carray(_pointer(x_at), (num_rows, width), np.float32)
+        weight = carray(_pointer(weight_at), (height, width), kind)
+        scales = carray(_pointer(scales_at), (height,), np.float32)
+        bias = carray(_pointer(bias_at), (height,), np.float32)
+        out = carray(_pointer(out_at), (num_rows, height), np.float32)
+        zero = np.float32(0)
+        for place in prange(height):
+            scale = scales[place] if scales_at else np.float32(1)
+            start = bias[place] if bias_at else zero
+            # Each row of the matrix comes from memory once; four rows of x at a time keep the processor busy.
+            for row in range(0, num_rows - 3, 4):
+                a, b, c, d = zero, zero, zero, zero
+                for column in range(width):
+                    number = np.float32(weight[place, column])
+                    a += number * x[row, column]
+                    b += number * x[row + 1, column]
+                    c += number * x[row + 2, column]
+                    d += number * x[row + 3, column]
+                out[row, place] = a * scale + start
+                out[row + 1, place] = b * scale + start
+                out[row + 2, place] = c * scale + start
+                out[row + 3, place] = d * scale + start
+            for row in range(num_rows // 4 * 4, num_rows):
+                a = zero
+                for column in range(width):
+                    a += np.float32(weight[place, column]) * x[row, column]
+                out[row, place] = a * scale + start
+
+    return kernel
+
+
+_floats, _bytes = _product_with(np.float32), _product_with(np.int8)
+
+
+@compiled
+def _attend(
+    mixed_at: int, past_at: int, out_at: int, num_rows: int, num_heads: int, room: int, length: int, size: int
+) -> None:
+    mixed = carray(_pointer(mixed_at), (num_rows, 3, num_heads, size), np.float32)
+    past = carray(_pointer(past_at), (2, num_rows, num_heads, room, size), np.float32)
+    out = carray(_pointer(out_at), (num_rows, num_heads, size), np.float32)
+    weights = np.empty((num_rows * num_heads, length + 1), dtype=np.float32)
+    unit = np.float32(1 / np.sqrt(size))
+    for item in prange(num_rows * num_heads):
+        row, head = item // num_heads, item % num_heads
+        query = mixed[row, 0, head]
+        keys, values = past[0, row, head], past[1, row, head]
+        keys[length] = mixed[row, 1, head]
+        values[length] = mixed[row, 2, head]
+        largest = np.float32(-np.inf)
+        for place in range(length + 1):
+            score = np.float32(0)
+            for column in range(size):
+                score += query[column] * keys[place, column]
+            weights[item, place] = score * unit
+            largest = max(largest, score * unit)
+        total = np.float32(0)
+        mean = out[row, head]
+        mean[:] = 0
+        for place in range(length + 1):
+            weight = np.exp(weights[item, place] - largest)
+            total += weight
+            for column in range(size):
+                mean[column] += weight * values[place, column]
+        mean /= total
