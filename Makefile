@@ -27,7 +27,10 @@ check: .venv/developing ## style and types
 
 bench: .venv/developing ## measure against other tools on this machine
 	$(BIN)/python benchmarks/pretraining.py
-	$(BIN)/python benchmarks/preparing.py
+	$(BIN)/python benchmarks/tokenizing.py
+	$(BIN)/python benchmarks/generation.py
+	$(BIN)/python benchmarks/embedding.py
+	$(BIN)/python benchmarks/time_to_quality.py
 
 clean: ## remove the virtual environment and what demo and tests left
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,7 +7,7 @@ from tokenizers import AddedToken, models, pre_tokenizers
 import polyseme.text.stretches as module
 from polyseme.text.stretches import Cutter, Joins, Table
 from polyseme.text.tokenizer import Tokenizer
-from polyseme.text.units import Text, units_of
+from polyseme.text.utf16 import Text, units_of
 from polyseme.text.vocabulary import TokenizerConfig, stages
 
 TEXTS = [

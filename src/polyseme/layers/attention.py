@@ -15,7 +15,7 @@ from polyseme.layers.dropout import Dropout
 from polyseme.layers.linear import Linear, kernels_for
 from polyseme.tensors import State, runs
 
-SHORT = 24
+SHORT = 32
 """Tokens of rows for which torch's fused kernel is slower than one product after another (measured on a CPU)."""
 
 Allowed: TypeAlias = Tensor | tuple[int, ...] | None

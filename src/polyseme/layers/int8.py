@@ -1,8 +1,8 @@
-"""The product of many rows and a matrix in bytes, half as quick again as in floats on a CPU.
+"""The product of many rows and a matrix in bytes, one and a half times as quick as in floats on a CPU.
 
 Each row of floats becomes whole numbers of up to 16 bits with a scale of its own, so that only the rounding of the
-matrix is felt and no row depends on the others. Torch's own products round all rows to 7 bits by one scale: they are a
-tenth quicker, and the cosines of embeddings to those in floats go down to 0.91 instead of 0.998 (measured).
+matrix is felt and no row depends on the others. Torch's own products round all rows to 7 bits by one scale: the cosines
+of embeddings to those in floats go down to 0.91 instead of 0.998, at the same speed (measured).
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from torch import Tensor
 
 from polyseme.layers.kernels import compiled
 
-_ROWS, _COLUMNS = 6, 16  # multiplied at once: twelve sums of eight numbers, as many as a processor keeps at hand
+_ROWS, _COLUMNS = 6, 16  # of a tile, that is multiplied at once: as many sums as a processor keeps at hand
 _CHUNK = 8 * _ROWS  # rows that meet a part of the matrix while it is near
 _LEAST = np.float32(1e-30).view(np.int32)  # of a row's largest number, so that a row of zeros can be scaled too
 
 
 @dataclass(frozen=True, eq=False)
 class Packed:
-    """A matrix of (O, I) bytes in the order in which they are needed."""
+    """A matrix of (O, I) bytes in the order in which they are needed, filled up with zeros."""
 
-    values: NDArray[np.int8]  # (O / 16, I / 2, 16, 2), filled up with zeros
-    scales: NDArray[np.float32]  # (O,)
-    width: int  # I
+    values: NDArray[np.int8]  # (O / 16, I / 2, 16, 2)
+    scales: NDArray[np.float32]  # (O,), up to a multiple of 16
+    height: int
+    width: int
 
 
 def pack(values: Tensor, scales: Tensor) -> Packed:
@@ -42,87 +43,100 @@ def pack(values: Tensor, scales: Tensor) -> Packed:
     height, width = values.shape
     filled = np.zeros((-(-height // _COLUMNS), _COLUMNS, -(-width // 2), 2), dtype=np.int8)
     filled.reshape(-1, 2 * filled.shape[2])[:height, :width] = values.numpy()
-    return Packed(np.ascontiguousarray(filled.transpose(0, 2, 1, 3)), scales.numpy(), width)
+    return Packed(np.ascontiguousarray(filled.transpose(0, 2, 1, 3)), _filled(scales), height, width)
 
 
 def int8_linear(x: Tensor, matrix: Packed, bias: Tensor | None = None) -> Tensor:
     """x W' + b, for floats on the CPU and without gradients."""
     rows = x.detach().reshape(-1, matrix.width).contiguous().numpy()
-    out = torch.empty(*x.shape[:-1], len(matrix.scales))
-    start = np.zeros(len(matrix.scales), dtype=np.float32) if bias is None else bias.detach().numpy()
+    start = np.zeros_like(matrix.scales) if bias is None else _filled(bias.detach())
+    out = np.empty((len(rows), matrix.height), dtype=np.float32)
     top = min(2**15 - 1, (2**31 - 1) // (127 * matrix.width))  # sums stay within 32 bits
-    written = out.view(-1, len(matrix.scales)).numpy()
-    _multiply(rows, rows.view(np.int32), matrix.values, matrix.scales, start, written, top, torch.get_num_threads())
-    return out
+    _multiply(rows, rows.view(np.int32), matrix.values, matrix.scales, start, out, top, torch.get_num_threads())
+    return torch.from_numpy(out).view(*x.shape[:-1], matrix.height)
 
 
-def _sums_of(_: Any, x: Any, values: Any, out: Any) -> tuple[Any, Callable[..., Any]]:
-    """out[r, c] = the sum of x[r, i] * values[i // 2, c, i % 2] over i.
+def _filled(numbers: Tensor) -> NDArray[np.float32]:
+    missing = -len(numbers) % _COLUMNS
+    return np.pad(numbers.numpy(), (0, missing)) if missing else numbers.numpy()
 
-    Written in the language of the compiler, which makes of a product and of adding neighbours a single instruction.
+
+def _build_tile(
+    _: Any, x: Any, values: Any, units: Any, scales: Any, bias: Any, out: Any
+) -> tuple[Any, Callable[..., Any]]:
+    """out[r, c] = units[r] * scales[c] * the sum over i of x[i // 2, r, i % 2] * values[i // 2, c, i % 2] + bias[c].
+
+    Written in the language of the compiler, which makes of a product and of adding neighbours a single instruction and
+    keeps all sums in registers.
     """
 
     def build(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        x, values, out = (
+        x, values, units, scales, bias, out = (
             make_array(kind)(context, builder, array)  # type: ignore[no-untyped-call]
             for kind, array in zip(signature.args, arguments, strict=True)
         )
-        num_pairs = cgutils.unpack_tuple(builder, values.shape)[0]  # type: ignore[no-untyped-call]
 
-        def place(array: Any, kind: ir.Type, index: Any) -> Any:
-            return builder.gep(builder.bitcast(array.data, kind.as_pointer()), [index])
+        def at(pointer: Any, kind: ir.Type, index: Any) -> Any:
+            return builder.gep(builder.bitcast(pointer, kind.as_pointer()), [index])
 
-        zeros = ir.Constant(_SUM, None)
-        sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(2 * _ROWS)]  # type: ignore[no-untyped-call]
+        def spread(number: Any, kind: ir.VectorType) -> Any:
+            first = builder.insert_element(ir.Constant(kind, ir.Undefined), number, _INT(0))
+            return builder.shuffle_vector(first, first, ir.Constant(_INTS, [0] * 8))
+
+        zeros = ir.Constant(_INTS, None)
+        sums = [[cgutils.alloca_once_value(builder, zeros) for _ in range(2)] for _ in range(_ROWS)]  # type: ignore[no-untyped-call]
+        num_pairs, *_ = cgutils.unpack_tuple(builder, values.shape)  # type: ignore[no-untyped-call]
         with cgutils.for_range(builder, num_pairs) as loop:
-            halves = []
+            columns = []
             for half in range(2):
-                index = builder.add(builder.mul(loop.index, _number(2)), _number(half))
-                numbers = builder.load(place(values, _vector(8, 16), index), align=1)
-                halves.append(builder.sext(numbers, _PAIRS))
+                index = builder.add(builder.mul(loop.index, _LONG(2)), _LONG(half))
+                numbers = builder.load(at(values.data, _BYTES, index), align=1)
+                columns.append(builder.sext(builder.sext(numbers, _PAIRS), _PRODUCTS))
             for row in range(_ROWS):
-                index = builder.add(builder.mul(num_pairs, _number(row)), loop.index)
-                pair = builder.insert_element(
-                    ir.Constant(_SUM, ir.Undefined), builder.load(place(x, _INT, index), align=2), _INT(0)
-                )
-                spread = builder.bitcast(builder.shuffle_vector(pair, pair, ir.Constant(_SUM, [0] * 8)), _PAIRS)
-                for half, numbers in enumerate(halves):
-                    products = builder.mul(builder.sext(spread, _PRODUCTS), builder.sext(numbers, _PRODUCTS))
+                index = builder.add(builder.mul(loop.index, _LONG(_ROWS)), _LONG(row))
+                pair = spread(builder.load(at(x.data, _INT, index), align=4), _INTS)
+                pairs = builder.sext(builder.bitcast(pair, _PAIRS), _PRODUCTS)
+                for numbers, total in zip(columns, sums[row], strict=True):
+                    products = builder.mul(pairs, numbers)
                     even, odd = (
-                        builder.shuffle_vector(products, products, ir.Constant(_SUM, list(range(first, 16, 2))))
+                        builder.shuffle_vector(products, products, ir.Constant(_INTS, list(range(first, 16, 2))))
                         for first in (0, 1)
                     )
-                    total = sums[2 * row + half]
                     builder.store(builder.add(builder.load(total), builder.add(even, odd)), total)
-        for number, total in enumerate(sums):
-            builder.store(builder.load(total), place(out, _SUM, _number(number)), align=4)
+        stride, _ = cgutils.unpack_tuple(builder, out.strides)  # type: ignore[no-untyped-call]
+        for row in range(_ROWS):
+            unit = spread(builder.load(at(units.data, ir.FloatType(), _LONG(row))), _FLOATS)
+            line = at(out.data, ir.IntType(8), builder.mul(stride, _LONG(row)))
+            for half, total in enumerate(sums[row]):
+                scale = builder.load(at(scales.data, _FLOATS, _LONG(half)), align=4)
+                start = builder.load(at(bias.data, _FLOATS, _LONG(half)), align=4)
+                number = builder.sitofp(builder.load(total), _FLOATS)
+                number = builder.fadd(builder.fmul(number, builder.fmul(unit, scale)), start)
+                builder.store(number, at(line, _FLOATS, _LONG(half)), align=4)
         return context.get_dummy_value()
 
-    return types.void(x, values, out), build
+    return types.void(x, values, units, scales, bias, out), build
 
 
-def _vector(num_bits: int, length: int) -> ir.VectorType:
-    return ir.VectorType(ir.IntType(num_bits), length)
-
-
-def _number(value: int) -> ir.Constant:
-    return ir.IntType(64)(value)
-
-
-_sums: Any = intrinsic(_sums_of)
-_INT, _PAIRS, _PRODUCTS, _SUM = ir.IntType(32), _vector(16, 16), _vector(32, 16), _vector(32, 8)
+_tile: Any = intrinsic(_build_tile)
+_INT, _LONG = ir.IntType(32), ir.IntType(64)
+_BYTES, _PAIRS, _PRODUCTS = (ir.VectorType(ir.IntType(bits), 16) for bits in (8, 16, 32))
+_INTS, _FLOATS = ir.VectorType(_INT, 8), ir.VectorType(ir.FloatType(), 8)
 
 
 @compiled
 def _multiply(x: Any, bits: Any, values: Any, scales: Any, bias: Any, out: Any, top: int, num_parts: int) -> None:
     num_rows, width = x.shape
     num_blocks, num_pairs = values.shape[:2]
+    height = out.shape[1]
     num_chunks = (num_rows + _CHUNK - 1) // _CHUNK
     for part in prange(num_parts):
-        rounded = np.zeros((_CHUNK, 2 * num_pairs), dtype=np.int16)
-        largest = np.empty(_CHUNK, dtype=np.int32)
+        rounded = np.zeros(2 * num_pairs, dtype=np.int16)
+        pairs = rounded.view(np.int32)
+        tiles = np.zeros((_CHUNK // _ROWS, num_pairs, _ROWS), dtype=np.int32)
+        largest = np.zeros(_CHUNK, dtype=np.int32)
         units = largest.view(np.float32)
-        sums = np.empty((_ROWS, _COLUMNS), dtype=np.int32)
+        edge = np.empty((_ROWS, _COLUMNS), dtype=np.float32)
         for chunk in range(part * num_chunks // num_parts, (part + 1) * num_chunks // num_parts):
             first = chunk * _CHUNK
             num_here = min(_CHUNK, num_rows - first)
@@ -132,16 +146,24 @@ def _multiply(x: Any, bits: Any, values: Any, scales: Any, bias: Any, out: Any, 
                 for column in range(width):
                     most = max(most, bits[first + row, column] & np.int32(0x7FFFFFFF))
                 largest[row] = most
-                unit = units[row] / np.float32(top)
-                units[row] = unit
+                inverse = np.float32(top) / units[row]
+                units[row] /= np.float32(top)
                 for column in range(width):
-                    rounded[row, column] = np.int16(np.rint(x[first + row, column] / unit))
+                    rounded[column] = np.int16(np.rint(x[first + row, column] * inverse))
+                for pair in range(num_pairs):
+                    tiles[row // _ROWS, pair, row % _ROWS] = pairs[pair]
             for block in range(num_blocks):
                 column = block * _COLUMNS
-                num_columns = min(_COLUMNS, len(scales) - column)
-                for start in range(0, num_here, _ROWS):
-                    _sums(rounded[start : start + _ROWS], values[block], sums)
-                    for row in range(min(_ROWS, num_here - start)):
-                        for place in range(num_columns):
-                            number = sums[row, place] * (units[start + row] * scales[column + place])
-                            out[first + start + row, column + place] = number + bias[column + place]
+                num_columns = min(_COLUMNS, height - column)
+                block_scales, block_bias = scales[column : column + _COLUMNS], bias[column : column + _COLUMNS]
+                for tile in range((num_here + _ROWS - 1) // _ROWS):
+                    row = tile * _ROWS
+                    place = out[first + row : first + row + _ROWS, column : column + _COLUMNS]
+                    whole = place.shape[0] == _ROWS and num_columns == _COLUMNS
+                    if whole:
+                        _tile(tiles[tile], values[block], units[row : row + _ROWS], block_scales, block_bias, place)
+                    else:
+                        _tile(tiles[tile], values[block], units[row : row + _ROWS], block_scales, block_bias, edge)
+                        for line in range(place.shape[0]):
+                            for number in range(num_columns):
+                                place[line, number] = edge[line, number]

@@ -19,7 +19,7 @@ from polyseme.text.corpus import Corpus
 from polyseme.text.sentences import split_sentences
 from polyseme.text.stretches import Table
 from polyseme.text.tokenizer import Tokenizer
-from polyseme.text.units import Numbers, Text, units_of
+from polyseme.text.utf16 import Numbers, Text, units_of
 from polyseme.text.vocabulary import IDEOGRAPHS, mend
 
 FORMAT = 1  # counts changes of the files and of how sentences are split
@@ -262,15 +262,16 @@ class _Encoder:
         unknown = int(np.count_nonzero(tokens == self.tokenizer.specials.unknown))
         owners = np.repeat(np.arange(len(split)), [len(pieces) for pieces in split])[lengths > 0]
         lengths = lengths[lengths > 0]
-        _, lasts, counts = np.unique(owners[::-1], return_index=True, return_counts=True)
+        counts = np.bincount(owners, minlength=1)
+        counts = counts[counts > 0]
         if self.end is not None:
-            ends = len(owners) - 1 - lasts
+            ends = np.cumsum(counts) - 1
             tokens = np.insert(tokens, np.cumsum(lengths)[ends], self.end)
             lengths[ends] += 1
         return _Block(
             tokens=tokens.astype(_width(self.tokenizer), copy=False),
             lengths=lengths,
-            counts=counts.astype(np.int64, copy=False),
+            counts=counts,
             num_characters=sum(map(len, documents)),
             num_words=sum(part.num_words for part in parts),
             unknown=unknown,

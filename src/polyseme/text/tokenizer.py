@@ -11,12 +11,11 @@ from typing import Any, Self
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
-from tokenizers import AddedToken, Encoding, models, normalizers, pre_tokenizers, processors
+from tokenizers import AddedToken, Encoding, models, normalizers, processors
 
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.files import size, write_file
 from polyseme.text.vocabulary import (
-    IDEOGRAPHS,
     TokenizerConfig,
     cut,
     draw_sample,
@@ -29,10 +28,6 @@ from polyseme.text.vocabulary import (
 LONGEST_TEXT = 10_000_000  # characters that are encoded at once with all their offsets
 _PIECE = 1_000_000  # characters given to the library at once; it needs 130 bytes for each
 _FEWEST = 8  # tokens that make a vocabulary worth the name
-_LETTERS = f"A-Za-z{IDEOGRAPHS}"
-_MARKS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~，。、；：？！“”（）《》'  # the apostrophe apart: GPT-2 has a rule for it
-_SPACE = r"[^\S\x1c-\x1f]"  # white space as Unicode and the library have it
-_INK = r"[\S\x1c-\x1f]"
 
 # Special tokens by role, in the order of their ids.
 _LAYOUTS: dict[str, dict[str, str]] = {
@@ -201,40 +196,6 @@ class Tokenizer:
         """The ids that stand before and after a text."""
         before, after = ([number for number, _ in added] for added in self._single.added)
         return before, after
-
-    def separable(self) -> re.Pattern[str] | None:
-        """The stretches of a text that are encoded alone as they are in their place, if that is known.
-
-        Between them may be only white space that gives no tokens.
-        """
-        normalizer, splitter = self.backend.normalizer, self.backend.pre_tokenizer
-        added = self.backend.get_added_tokens_decoder().values()
-        if any(token.rstrip or token.single_word or re.search(r"\s", token.content) for token in added):
-            return None
-        if isinstance(splitter, pre_tokenizers.ByteLevel):
-            if normalizer is not None or splitter.add_prefix_space or not splitter.use_regex:
-                return None
-            firsts = {token.content[0] for token in added}
-            if any(re.match(f"[{_LETTERS}]", first) for first in firsts):
-                return None
-            marks = re.escape("".join(mark for mark in _MARKS if mark not in firsts))
-            # A space belongs to the word that follows; other white space before a word is cut by it in its own way.
-            words = [
-                rf" ?[{_LETTERS}]++(?=[\x00-\x7f{marks}]|\Z)",
-                rf" ?[{marks}]++(?=[{_LETTERS}0-9 \n]|\Z)",
-                rf" ?{_INK}+",
-                rf"{_SPACE}+(?= {_INK})",
-                rf"{_SPACE}+{_INK}*",
-            ]
-            eager = [rf"{_SPACE}+{re.escape(token.content)}{_INK}*" for token in added if token.lstrip]
-            return re.compile("|".join(eager + words))
-        if isinstance(normalizer, normalizers.BertNormalizer):
-            if not (isinstance(splitter, pre_tokenizers.BertPreTokenizer) or self.config.kind == "char"):
-                return None
-            alone = "!-/:-@\\[-`{-~" + (IDEOGRAPHS if normalizer.handle_chinese_chars else "")
-            whole = [re.escape(token.content) for token in added]
-            return re.compile("|".join([*whole, rf"[^ \n{alone}]+", rf"[{alone}]"]))
-        return None
 
     def save(self, folder: Path | str, *, max_length: int | None = None) -> None:
         """Write the files from which transformers and `load` make the same tokenizer."""

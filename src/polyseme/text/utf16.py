@@ -31,7 +31,8 @@ class Text:
         doubles = np.zeros(0, np.int64)
         if len(units) != len(characters):
             doubles = np.flatnonzero((units[1:] & 0xFC00 == 0xDC00) & (units[:-1] & 0xFC00 == 0xD800)) + 1
-        bounds = np.cumsum([0, *map(len, sentences)])
+        bounds = np.zeros(len(sentences) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, sentences), np.int64, len(sentences)), out=bounds[1:])
         bounds += np.searchsorted(doubles - np.arange(1, len(doubles) + 1), bounds)
         return cls(characters=characters, units=units, bounds=bounds, doubles=doubles)
 
