@@ -1,4 +1,4 @@
-"""The product of many rows and a matrix in bytes, one and a half times as quick as in floats on a CPU.
+"""Products with a matrix in bytes: for one row at the speed of memory, for many half as quick again as in floats.
 
 Each row of floats becomes whole numbers of up to 16 bits with a scale of its own, so that only the rounding of the
 matrix is felt and no row depends on the others. Torch's own products round all rows to 7 bits by one scale: the cosines
@@ -7,21 +7,20 @@ of embeddings to those in floats go down to 0.91 instead of 0.998, at the same s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import prange, types
+from numba import carray, prange, types  # type: ignore[attr-defined]
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyseme.layers.kernels import compiled
+from polyseme.layers.kernels import compiled, pointer
 
 _ROWS, _COLUMNS = 6, 16  # of a tile, that is multiplied at once: as many sums as a processor keeps at hand
 _CHUNK = 8 * _ROWS  # rows that meet a part of the matrix while it is near
@@ -43,27 +42,30 @@ def pack(values: Tensor, scales: Tensor) -> Packed:
     height, width = values.shape
     filled = np.zeros((-(-height // _COLUMNS), _COLUMNS, -(-width // 2), 2), dtype=np.int8)
     filled.reshape(-1, 2 * filled.shape[2])[:height, :width] = values.numpy()
-    return Packed(np.ascontiguousarray(filled.transpose(0, 2, 1, 3)), _filled(scales), height, width)
+    padded = np.pad(scales.numpy(), (0, -height % _COLUMNS))
+    return Packed(np.ascontiguousarray(filled.transpose(0, 2, 1, 3)), padded, height, width)
 
 
 def int8_linear(x: Tensor, matrix: Packed, bias: Tensor | None = None) -> Tensor:
     """x W' + b, for floats on the CPU and without gradients."""
-    rows = x.detach().reshape(-1, matrix.width).contiguous().numpy()
-    start = np.zeros_like(matrix.scales) if bias is None else _filled(bias.detach())
-    out = np.empty((len(rows), matrix.height), dtype=np.float32)
-    top = min(2**15 - 1, (2**31 - 1) // (127 * matrix.width))  # sums stay within 32 bits
-    _multiply(rows, rows.view(np.int32), matrix.values, matrix.scales, start, out, top, torch.get_num_threads())
-    return torch.from_numpy(out).view(*x.shape[:-1], matrix.height)
+    x = x.contiguous()
+    out = x.new_empty((*x.shape[:-1], matrix.height))
+    _multiply(
+        x.data_ptr(),
+        matrix.values,
+        matrix.scales,
+        0 if bias is None else bias.data_ptr(),
+        out.data_ptr(),
+        x.numel() // matrix.width,
+        matrix.height,
+        matrix.width,
+        min(2**15 - 1, (2**31 - 1) // (127 * matrix.width)),  # sums stay within 32 bits
+        torch.get_num_threads(),
+    )
+    return out
 
 
-def _filled(numbers: Tensor) -> NDArray[np.float32]:
-    missing = -len(numbers) % _COLUMNS
-    return np.pad(numbers.numpy(), (0, missing)) if missing else numbers.numpy()
-
-
-def _build_tile(
-    _: Any, x: Any, values: Any, units: Any, scales: Any, bias: Any, out: Any
-) -> tuple[Any, Callable[..., Any]]:
+def _tile_of(num_rows: int) -> Any:
     """out[r, c] = units[r] * scales[c] * the sum over i of x[i // 2, r, i % 2] * values[i // 2, c, i % 2] + bias[c].
 
     Written in the language of the compiler, which makes of a product and of adding neighbours a single instruction and
@@ -84,7 +86,7 @@ def _build_tile(
             return builder.shuffle_vector(first, first, ir.Constant(_INTS, [0] * 8))
 
         zeros = ir.Constant(_INTS, None)
-        sums = [[cgutils.alloca_once_value(builder, zeros) for _ in range(2)] for _ in range(_ROWS)]  # type: ignore[no-untyped-call]
+        sums = [[cgutils.alloca_once_value(builder, zeros) for _ in range(2)] for _ in range(num_rows)]  # type: ignore[no-untyped-call]
         num_pairs, *_ = cgutils.unpack_tuple(builder, values.shape)  # type: ignore[no-untyped-call]
         with cgutils.for_range(builder, num_pairs) as loop:
             columns = []
@@ -92,7 +94,7 @@ def _build_tile(
                 index = builder.add(builder.mul(loop.index, _LONG(2)), _LONG(half))
                 numbers = builder.load(at(values.data, _BYTES, index), align=1)
                 columns.append(builder.sext(builder.sext(numbers, _PAIRS), _PRODUCTS))
-            for row in range(_ROWS):
+            for row in range(num_rows):
                 index = builder.add(builder.mul(loop.index, _LONG(_ROWS)), _LONG(row))
                 pair = spread(builder.load(at(x.data, _INT, index), align=4), _INTS)
                 pairs = builder.sext(builder.bitcast(pair, _PAIRS), _PRODUCTS)
@@ -104,7 +106,7 @@ def _build_tile(
                     )
                     builder.store(builder.add(builder.load(total), builder.add(even, odd)), total)
         stride, _ = cgutils.unpack_tuple(builder, out.strides)  # type: ignore[no-untyped-call]
-        for row in range(_ROWS):
+        for row in range(num_rows):
             unit = spread(builder.load(at(units.data, ir.FloatType(), _LONG(row))), _FLOATS)
             line = at(out.data, ir.IntType(8), builder.mul(stride, _LONG(row)))
             for half, total in enumerate(sums[row]):
@@ -115,29 +117,54 @@ def _build_tile(
                 builder.store(number, at(line, _FLOATS, _LONG(half)), align=4)
         return context.get_dummy_value()
 
-    return types.void(x, values, units, scales, bias, out), build
+    def typed(_: Any, x: Any, values: Any, units: Any, scales: Any, bias: Any, out: Any) -> tuple[Any, Any]:
+        return types.void(x, values, units, scales, bias, out), build
+
+    return intrinsic(typed)
 
 
-_tile: Any = intrinsic(_build_tile)
 _INT, _LONG = ir.IntType(32), ir.IntType(64)
 _BYTES, _PAIRS, _PRODUCTS = (ir.VectorType(ir.IntType(bits), 16) for bits in (8, 16, 32))
 _INTS, _FLOATS = ir.VectorType(_INT, 8), ir.VectorType(ir.FloatType(), 8)
 
 
+_tile, _line = _tile_of(_ROWS), _tile_of(1)
+
+
 @compiled
-def _multiply(x: Any, bits: Any, values: Any, scales: Any, bias: Any, out: Any, top: int, num_parts: int) -> None:
-    num_rows, width = x.shape
+def _multiply(
+    x_at: int,
+    values: Any,
+    scales: Any,
+    bias_at: int,
+    out_at: int,
+    num_rows: int,
+    height: int,
+    width: int,
+    top: int,
+    num_parts: int,
+) -> None:
+    x = carray(pointer(x_at), (num_rows, width), np.float32)
+    bits = carray(pointer(x_at), (num_rows, width), np.int32)
+    bias = carray(pointer(bias_at), (height,), np.float32)
+    out = carray(pointer(out_at), (num_rows, height), np.float32)
     num_blocks, num_pairs = values.shape[:2]
-    height = out.shape[1]
     num_chunks = (num_rows + _CHUNK - 1) // _CHUNK
     for part in prange(num_parts):
         rounded = np.zeros(2 * num_pairs, dtype=np.int16)
         pairs = rounded.view(np.int32)
-        tiles = np.zeros((_CHUNK // _ROWS, num_pairs, _ROWS), dtype=np.int32)
+        tiles = np.zeros((min(_CHUNK, num_rows + _ROWS - 1) // _ROWS, num_pairs, _ROWS), dtype=np.int32)
         largest = np.zeros(_CHUNK, dtype=np.int32)
         units = largest.view(np.float32)
+        start = np.zeros(_COLUMNS, dtype=np.float32)
         edge = np.empty((_ROWS, _COLUMNS), dtype=np.float32)
-        for chunk in range(part * num_chunks // num_parts, (part + 1) * num_chunks // num_parts):
+        # Each part has some of the rows, or where they are few, some of the columns.
+        chunks, blocks = (0, num_chunks), (0, num_blocks)
+        if num_chunks >= num_parts:
+            chunks = (part * num_chunks // num_parts, (part + 1) * num_chunks // num_parts)
+        else:
+            blocks = (part * num_blocks // num_parts, (part + 1) * num_blocks // num_parts)
+        for chunk in range(chunks[0], chunks[1]):
             first = chunk * _CHUNK
             num_here = min(_CHUNK, num_rows - first)
             for row in range(num_here):
@@ -152,18 +179,27 @@ def _multiply(x: Any, bits: Any, values: Any, scales: Any, bias: Any, out: Any, 
                     rounded[column] = np.int16(np.rint(x[first + row, column] * inverse))
                 for pair in range(num_pairs):
                     tiles[row // _ROWS, pair, row % _ROWS] = pairs[pair]
-            for block in range(num_blocks):
+            for block in range(blocks[0], blocks[1]):
                 column = block * _COLUMNS
                 num_columns = min(_COLUMNS, height - column)
-                block_scales, block_bias = scales[column : column + _COLUMNS], bias[column : column + _COLUMNS]
-                for tile in range((num_here + _ROWS - 1) // _ROWS):
-                    row = tile * _ROWS
-                    place = out[first + row : first + row + _ROWS, column : column + _COLUMNS]
-                    whole = place.shape[0] == _ROWS and num_columns == _COLUMNS
-                    if whole:
-                        _tile(tiles[tile], values[block], units[row : row + _ROWS], block_scales, block_bias, place)
+                numbers, block_scales = values[block], scales[column : column + _COLUMNS]
+                if bias_at:
+                    for number in range(num_columns):
+                        start[number] = bias[column + number]
+                row = 0
+                while row < num_here:
+                    tile = tiles[row // _ROWS][:, row % _ROWS :]
+                    left = num_here - row
+                    size = min(_ROWS, left) if left > 2 else 1  # a tile for three takes as long as three rows alone
+                    place = out[first + row : first + row + size, column : column + _COLUMNS]
+                    whole = num_columns == _COLUMNS and (size == _ROWS or size == 1)
+                    target = place if whole else edge
+                    if size == 1:
+                        _line(tile, numbers, units[row:], block_scales, start, target)
                     else:
-                        _tile(tiles[tile], values[block], units[row : row + _ROWS], block_scales, block_bias, edge)
-                        for line in range(place.shape[0]):
+                        _tile(tile, numbers, units[row:], block_scales, start, target)
+                    if not whole:
+                        for line in range(size):
                             for number in range(num_columns):
                                 place[line, number] = edge[line, number]
+                    row += size

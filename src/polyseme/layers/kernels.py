@@ -25,21 +25,13 @@ numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]  # type: ign
 _MOST_THREADS: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
 
 
-def product(x: Tensor, weight: Tensor, scales: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
-    """The floats `x` (…, I) times `weight` (O, I), floats or bytes, whose rows may have `scales` (O,), plus `bias`."""
+def product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """The few rows `x` (…, I) times `weight` (O, I), plus `bias` (O,)."""
     x = x.contiguous()
     height, width = weight.shape
     out = x.new_empty((*x.shape[:-1], height))
-    (_bytes if weight.dtype == torch.int8 else _floats)(
-        x.data_ptr(),
-        weight.data_ptr(),
-        0 if scales is None else scales.data_ptr(),
-        0 if bias is None else bias.data_ptr(),
-        out.data_ptr(),
-        x.numel() // width,
-        height,
-        width,
-    )
+    start = 0 if bias is None else bias.data_ptr()
+    _product(x.data_ptr(), weight.data_ptr(), start, out.data_ptr(), x.numel() // width, height, width)
     return out
 
 
@@ -91,55 +83,45 @@ def _pointer_of(_: Any, address: Any) -> tuple[Any, Callable[..., Any]]:
     return types.voidptr(types.intp), build
 
 
-_pointer: Any = intrinsic(_pointer_of)
+pointer: Any = intrinsic(_pointer_of)
 
 
-def _product_with(kind: type[np.generic]) -> Callable[..., None]:
-    @compiled
-    def kernel(
-        x_at: int, weight_at: int, scales_at: int, bias_at: int, out_at: int, num_rows: int, height: int, width: int
-    ) -> None:
-        x = carray(_pointer(x_at), (num_rows, width), np.float32)
-        weight = carray(_pointer(weight_at), (height, width), kind)
-        scales = carray(_pointer(scales_at), (height,), np.float32)
-        bias = carray(_pointer(bias_at), (height,), np.float32)
-        out = carray(_pointer(out_at), (num_rows, height), np.float32)
-        zero = np.float32(0)
-        for place in prange(height):
-            scale = scales[place] if scales_at else np.float32(1)
-            start = bias[place] if bias_at else zero
-            # Each row of the matrix comes from memory once; four rows of x at a time keep the processor busy.
-            for row in range(0, num_rows - 3, 4):
-                a, b, c, d = zero, zero, zero, zero
-                for column in range(width):
-                    number = np.float32(weight[place, column])
-                    a += number * x[row, column]
-                    b += number * x[row + 1, column]
-                    c += number * x[row + 2, column]
-                    d += number * x[row + 3, column]
-                out[row, place] = a * scale + start
-                out[row + 1, place] = b * scale + start
-                out[row + 2, place] = c * scale + start
-                out[row + 3, place] = d * scale + start
-            for row in range(num_rows // 4 * 4, num_rows):
-                a = zero
-                for column in range(width):
-                    a += np.float32(weight[place, column]) * x[row, column]
-                out[row, place] = a * scale + start
-
-    return kernel
-
-
-_floats, _bytes = _product_with(np.float32), _product_with(np.int8)
+@compiled
+def _product(x_at: int, weight_at: int, bias_at: int, out_at: int, num_rows: int, height: int, width: int) -> None:
+    x = carray(pointer(x_at), (num_rows, width), np.float32)
+    weight = carray(pointer(weight_at), (height, width), np.float32)
+    bias = carray(pointer(bias_at), (height,), np.float32)
+    out = carray(pointer(out_at), (num_rows, height), np.float32)
+    zero = np.float32(0)
+    for place in prange(height):
+        start = bias[place] if bias_at else zero
+        # Each row of the matrix comes from memory once; four rows of x at a time keep the processor busy.
+        for row in range(0, num_rows - 3, 4):
+            a, b, c, d = zero, zero, zero, zero
+            for column in range(width):
+                number = weight[place, column]
+                a += number * x[row, column]
+                b += number * x[row + 1, column]
+                c += number * x[row + 2, column]
+                d += number * x[row + 3, column]
+            out[row, place] = a + start
+            out[row + 1, place] = b + start
+            out[row + 2, place] = c + start
+            out[row + 3, place] = d + start
+        for row in range(num_rows // 4 * 4, num_rows):
+            a = zero
+            for column in range(width):
+                a += weight[place, column] * x[row, column]
+            out[row, place] = a + start
 
 
 @compiled
 def _attend(
     mixed_at: int, past_at: int, out_at: int, num_rows: int, num_heads: int, room: int, length: int, size: int
 ) -> None:
-    mixed = carray(_pointer(mixed_at), (num_rows, 3, num_heads, size), np.float32)
-    past = carray(_pointer(past_at), (2, num_rows, num_heads, room, size), np.float32)
-    out = carray(_pointer(out_at), (num_rows, num_heads, size), np.float32)
+    mixed = carray(pointer(mixed_at), (num_rows, 3, num_heads, size), np.float32)
+    past = carray(pointer(past_at), (2, num_rows, num_heads, room, size), np.float32)
+    out = carray(pointer(out_at), (num_rows, num_heads, size), np.float32)
     weights = np.empty((num_rows * num_heads, length + 1), dtype=np.float32)
     unit = np.float32(1 / np.sqrt(size))
     for item in prange(num_rows * num_heads):

@@ -39,7 +39,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     width, num_numbers = weight.shape[1], weight.numel()
     few = x.numel() <= MOST_ROWS * width and num_numbers >= LEAST_SIZE and x.shape[-1] == width
     if few and weight.dtype == torch.float32 and weight.is_contiguous() and (own := kernels_for(x)):
-        return own.product(x, weight, None, bias)  # type: ignore[no-any-return]
+        return own.product(x, weight, bias)  # type: ignore[no-any-return]
     return F.linear(x, weight, bias)
 
 
@@ -71,11 +71,8 @@ class Int8Matrix:
 
     def linear(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """x W' + b."""
-        width = self.values.shape[1]
-        if x.shape[-1] != width or not (own := kernels_for(x)):
+        if x.shape[-1] != self.values.shape[1] or not kernels_for(x):
             return F.linear(x, self.floats(), bias)
-        if x.numel() <= MOST_ROWS * width:
-            return own.product(x, self.values, self.scales, bias)  # type: ignore[no-any-return]
         from polyseme.layers.int8 import int8_linear
 
         return int8_linear(x, self._packed, bias)
