@@ -50,12 +50,19 @@ def best_of(sides: Mapping[str, Callable[[], object]], rounds: int, *, warmup: i
     return best
 
 
-def gemm_peak(rounds: int = 8) -> float:
-    """Float32 operations a second of a large matrix product, the limit of training."""
-    size = 1536
-    a, b = torch.randn(size, size), torch.randn(size, size)
-    out = torch.empty(size, size)
-    return 2 * size**3 / best_of({"": lambda: torch.mm(a, b, out=out)}, rounds)[""]
+class Gemm:
+    """A turn of large float32 products, the limit of training; as long as a step, since the machine's speed wavers."""
+
+    def __init__(self, seconds: float = 0.5) -> None:
+        size = 1536
+        self.a, self.b, self.out = torch.randn(size, size), torch.randn(size, size), torch.empty(size, size)
+        self.number = 1
+        self.number = max(1, round(seconds / best_of({"": self}, 8)[""]))
+        self.operations = 2 * size**3 * self.number
+
+    def __call__(self) -> None:
+        for _ in range(self.number):
+            torch.mm(self.a, self.b, out=self.out)
 
 
 def read_bandwidth(rounds: int = 8) -> float:
