@@ -1,33 +1,38 @@
-"""How soon a dev loss is reached: by Polyseme, by the transformers Trainer, by a tuned transformers loop.
+"""How soon a dev loss is reached: by Polyseme, by the transformers Trainer, by loops with settings of their own.
 
 Architecture (that of `--size small`), tokenizer, text, machine and dev positions are the same for all. The sides:
 
   trainer  transformers' Trainer with the defaults of its run_mlm and run_clm examples: rate 5e-5 falling to zero,
            8 rows a step, dropout 0.1, 15 % masked
   tuned    a plain transformers loop with AdamW and the settings in TUNED, which were searched for (see there)
+  nano     GPT-2 only: a hand-written model and loop with the settings that nanoGPT has for small models on a CPU
   fast     `polyseme pretrain --recipe fast`
 
-Both peers train for the whole time and decay their rate to its end. Polyseme trains three times: for a third of it, for
-three fifths, and for all; what counts is whether the first ends below the trainer's last loss and the second below the
-tuned one's. Seconds are of learning; looks at the dev text are not counted for anyone. Each side is a process of its
-own, one after another.
+The peers train for the whole time and decay their rate to its end. Polyseme trains for a third of it and for three
+fifths; what counts is whether the first ends below the trainer's last loss and the second below those of the loops.
+Seconds are of learning; looks at the dev text are not counted for anyone. Each side is a process of its own, one after
+another on all cores; with --parallel the seeds run side by side on a core each.
 
-    python benchmarks/time_to_quality.py --corpus text.txt --dev dev.txt [--long] [--plot curves.svg]
+    python benchmarks/time_to_quality.py --corpus text.txt --dev dev.txt [--long] [--parallel] [--plot FOLDER]
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -37,6 +42,7 @@ import transformers
 from torch.utils.data import Dataset
 
 import bench
+from plain_gpt import PlainGpt
 from polyseme.models import FAMILIES
 from polyseme.objectives import Source, build_objective
 from polyseme.objectives.masked import MaskedConfig
@@ -49,13 +55,16 @@ from polyseme.train.recipe import Recipe
 
 DEV_TOKENS = 65_536
 LOOKS = 12
-SHARES = (1 / 3, 0.6, 1.0)
+SHARES = (1 / 3, 0.6)
 
 TUNED: dict[str, dict[str, Any]] = {
     "bert": {"rate": 2e-3, "rows": 4, "masked": 0.3, "betas": (0.9, 0.98), "decay": 0.01, "schedule": "linear"},
     "gpt2": {"rate": 2e-3, "rows": 8, "betas": (0.9, 0.95), "decay": 0.1, "schedule": "cosine"},
 }
 """The best of a search over rates, rows a step and masking rates; docs/decisions/0006 has the figures."""
+
+NANO: dict[str, Any] = {"rate": 1e-3, "rows": 12, "betas": (0.9, 0.99), "decay": 0.1, "schedule": "cosine"}
+PEERS = {"bert": ("trainer", "tuned"), "gpt2": ("trainer", "tuned", "nano")}
 
 Curve = list[tuple[float, float]]  # seconds of learning, dev loss
 
@@ -114,32 +123,28 @@ def unigram_nats(task: Task) -> float:
     return float(nats[torch.cat([some[some >= 0] for some in labels]).numpy()].mean())
 
 
-def measure_peer(model: Any, batches: list[Batch]) -> float:
-    """Mean nats of a transformers model at the scored positions."""
-    model.eval()
-    total, count = 0.0, 0
+def dev_loss(batches: list[Batch], nats: Callable[[Batch], Any]) -> float:
+    """Mean nats at the scored positions, of a function that sums them over a batch."""
     with torch.inference_mode():
-        for batch in batches:
-            (labels,) = batch.labels.values()
-            scored = labels >= 0
-            logits = model(input_ids=batch.ids).logits
-            total += F.cross_entropy(logits[scored], labels[scored], reduction="sum").item()
-            count += int(scored.sum())
+        total = sum(float(nats(batch)) for batch in batches)
+    return total / sum(sum(batch.counts.values()) for batch in batches)
+
+
+def transformers_nats(model: Any, batch: Batch) -> Any:
+    """The sum over a batch, of a transformers model."""
+    model.eval()
+    (labels,) = batch.labels.values()
+    scored = labels >= 0
+    logits = model(input_ids=batch.ids).logits
     model.train()
-    return total / count
+    return F.cross_entropy(logits[scored], labels[scored], reduction="sum")
 
 
-def measure_ours(training: Pretraining, batches: list[Batch]) -> float:
+def our_nats(training: Pretraining, batch: Batch) -> Any:
     """The same of one of ours."""
     part = training.objective.parts[-1].eval()
-    encoder = training.encoder.eval()
-    total, count = 0.0, 0
-    with torch.inference_mode():
-        for batch in batches:
-            (loss,) = part(encoder, batch).losses.values()
-            total += loss.item()
-            count += sum(batch.counts.values())
-    return total / count
+    (loss,) = part(training.encoder.eval(), batch).losses.values()
+    return loss
 
 
 class Watch:
@@ -177,7 +182,7 @@ def train_ours(task: Task) -> tuple[Pretraining, Curve]:
         training = Pretraining.start(
             dataclasses.replace(recipe, data=recipe.data.replace(dev=())), Path(folder) / "run"
         )
-        watch = Watch(task.seconds, lambda: measure_ours(training, batches))
+        watch = Watch(task.seconds, lambda: dev_loss(batches, lambda batch: our_nats(training, batch)))
         for _ in training.learner.steps():
             watch.step()
         training.pause()
@@ -226,7 +231,7 @@ def train_trainer(task: Task) -> Curve:
         def trainer(steps: int, watch: Watch | None = None) -> Any:
             model, collator = build_peer(task, 0.1, folder, 0.15)
             if watch is not None:
-                watch.measure = lambda: measure_peer(model, batches)
+                watch.measure = lambda: dev_loss(batches, lambda batch: transformers_nats(model, batch))
             settings = transformers.TrainingArguments(
                 output_dir=folder,
                 per_device_train_batch_size=8,
@@ -267,29 +272,44 @@ def _callback(watch: Watch) -> Any:
 
 def train_tuned(task: Task) -> Curve:
     """A plain loop around the transformers model, with settings that were searched for."""
-    tuned, batches = TUNED[task.family], task.dev_batches()
+    tuned, dev = TUNED[task.family], task.dev_batches()
     with tempfile.TemporaryDirectory() as folder:
         model, collator = build_peer(task, 0.0, folder, tuned.get("masked", 0.15))
     loader: Any = torch.utils.data.DataLoader(Rows(task), tuned["rows"], shuffle=True, collate_fn=collator)
+    batches = itertools.chain.from_iterable(itertools.repeat(loader))
+    watch = Watch(task.seconds, lambda: dev_loss(dev, lambda batch: transformers_nats(model, batch)))
+    model.train()
+    return descend(model, (lambda: model(**next(batches)).loss), watch, tuned)
 
-    def endless() -> Iterator[Any]:
-        while True:
-            yield from loader
 
+def train_nano(task: Task) -> Curve:
+    """The GPT-2 written by hand, as nanoGPT trains small ones."""
+    torch.manual_seed(task.seed)
+    names = ("vocab_size", "max_length", "width", "num_layers", "num_heads")
+    model = PlainGpt(**{name: getattr(task.recipe.model, name) for name in names}, dropout=0.0)
+    objective, source = task.rows(task.store, NANO["rows"])
+    drawn = (objective.batch(source, seed=task.seed, step=step) for step in itertools.count())
+
+    def loss(batch: Batch) -> torch.Tensor:
+        return model(batch.ids, batch.labels["next_token"])  # type: ignore[no-any-return]
+
+    dev = task.dev_batches()
+    watch = Watch(task.seconds, lambda: dev_loss(dev, lambda batch: loss(batch) * batch.counts["next_token"]))
+    return descend(model, (lambda: loss(next(drawn))), watch, NANO)
+
+
+def descend(model: torch.nn.Module, loss: Callable[[], Any], watch: Watch, settings: dict[str, Any]) -> Curve:
+    """AdamW with clipping, a warm-up of 6 % of the time and a decay to its end."""
     decayed = [w for w in model.parameters() if w.dim() > 1]
     plain = [w for w in model.parameters() if w.dim() <= 1]
-    groups = [{"params": decayed, "weight_decay": tuned["decay"]}, {"params": plain, "weight_decay": 0.0}]
-    optimizer = torch.optim.AdamW(groups, lr=tuned["rate"], betas=tuned["betas"], fused=True)
-    watch = Watch(task.seconds, lambda: measure_peer(model, batches))
-    model.train()
-    for batch in endless():
-        share = watch.learnt / task.seconds
-        if share >= 1:
-            break
-        falling = 1 - share if tuned["schedule"] == "linear" else 0.5 * (1 + math.cos(math.pi * share))
+    groups = [{"params": decayed, "weight_decay": settings["decay"]}, {"params": plain, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, betas=settings["betas"], fused=True)
+    watch.started = time.perf_counter()
+    while (share := watch.learnt / watch.seconds) < 1:
+        falling = 1 - share if settings["schedule"] == "linear" else 0.5 * (1 + math.cos(math.pi * share))
         for group in optimizer.param_groups:
-            group["lr"] = tuned["rate"] * min(1.0, (share + 1e-3) / 0.06, falling)
-        model(**batch).loss.backward()
+            group["lr"] = settings["rate"] * min(1.0, (share + 1e-3) / 0.06, falling)
+        loss().backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
@@ -297,88 +317,80 @@ def train_tuned(task: Task) -> Curve:
     return watch.end()
 
 
-SIDES: dict[str, Callable[[Task], Curve]] = {"trainer": train_trainer, "tuned": train_tuned, "fast": train_fast}
+SIDES: dict[str, Callable[[Task], Curve]] = {
+    "trainer": train_trainer,
+    "tuned": train_tuned,
+    "nano": train_nano,
+    "fast": train_fast,
+}
 
 
-def run_side(given: argparse.Namespace, side: str, seed: int, seconds: float) -> Curve:
-    """One side in a process of its own."""
+def run_side(given: argparse.Namespace, side: str, seconds: float) -> list[Curve]:
+    """One side with each seed, in processes of their own."""
     command = [sys.executable, __file__, "--side", side, "--family", given.family, "--corpus", given.corpus]
     command += ["--dev", given.dev] if given.dev else []
-    command += [
-        "--seconds",
-        f"{seconds:g}",
-        "--seed",
-        str(seed),
-        *(word for one in given.set for word in ("--set", one)),
-    ]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    curve: Curve = json.loads(done.stdout.splitlines()[-1])
-    print(f"{given.family} {side} {seconds:g}s seed {seed}: {curve[-1][1]:.3f} nats", file=sys.stderr, flush=True)
-    return curve
+    command += ["--seconds", f"{seconds:g}", *(word for one in given.set for word in ("--set", one))]
+    environment = os.environ | ({"OMP_NUM_THREADS": "1"} if given.parallel else {})
 
-
-def reached(curves: list[Curve], loss: float) -> float | None:
-    """Seconds after which the curves, on average over seeds, are at a loss or below, for good."""
-    times = [np.mean([curve[place][0] for curve in curves]) for place in range(min(map(len, curves)))]
-    means = [np.mean([curve[place][1] for curve in curves]) for place in range(len(times))]
-    return next((float(t) for t, mean in zip(times, means, strict=True) if mean <= loss), None)
-
-
-def compare(given: argparse.Namespace, seeds: int) -> tuple[list[bench.Row], dict[str, list[Curve]]]:
-    """All sides of one family, and how much of the peers' time ours takes."""
-    curves = {
-        side: [run_side(given, side, seed, given.seconds) for seed in range(seeds)] for side in ("trainer", "tuned")
-    }
-    ours = {share: [run_side(given, "fast", seed, share * given.seconds) for seed in range(seeds)] for share in SHARES}
-    task = Task.of(given)
-    per_character = (
-        task.dev.num_tokens / max(1, task.dev.num_characters) / math.log(2) if given.family == "gpt2" else None
-    )
-    rows: list[bench.Row] = []
-
-    def row(side: str, seconds: float, some: list[Curve]) -> None:
-        loss = float(np.mean([curve[-1][1] for curve in some]))
-        times = [reached(some, float(np.mean([c[-1][1] for c in curves[peer]]))) for peer in curves]
-        rows.append(
-            {
-                "side": f"{given.family} {side}",
-                "seconds": round(seconds),
-                "dev nats": round(loss, 3),
-                "below unigram": round(unigram_nats(task) - loss, 3),
-                "bits/character": round(loss * per_character, 3) if per_character else None,
-                **{
-                    f"reaches {peer} at": f"{when / given.seconds:.0%}" if when else None
-                    for peer, when in zip(curves, times, strict=True)
-                    if side.startswith("fast")
-                },
-            }
+    def run(seed: int) -> Curve:
+        done = subprocess.run(
+            [*command, "--seed", str(seed)], check=True, stdout=subprocess.PIPE, text=True, env=environment
         )
+        curve: Curve = json.loads(done.stdout.splitlines()[-1])
+        said = f"{given.family} {side} {seconds:g}s seed {seed}: {curve[-1][0]:.0f}s, {curve[-1][1]:.3f} nats"
+        print(said, file=sys.stderr, flush=True)
+        return curve
 
-    for side, some in curves.items():
-        row(side, given.seconds, some)
-    for share, some in ours.items():
-        row(f"fast, {share:.0%} of the time", share * given.seconds, some)
-    return rows, {**curves, **{f"fast, {share * given.seconds:.0f} s": some for share, some in ours.items()}}
+    with ThreadPoolExecutor(given.rounds if given.parallel else 1) as pool:
+        return list(pool.map(run, range(given.rounds)))
 
 
-def plot(curves: dict[str, list[Curve]], title: str) -> str:
-    """The curves as a drawing, mean over seeds."""
-    width, height, left, top = 640, 360, 60, 40
-    means = {
-        name: [
-            (float(np.mean([c[k][0] for c in some])), float(np.mean([c[k][1] for c in some])))
-            for k in range(min(map(len, some)))
-        ]
-        for name, some in curves.items()
+def mean(curves: list[Curve]) -> Curve:
+    """The curve of the average over seeds."""
+    together = zip(*curves, strict=False)
+    return [(fmean(seconds for seconds, _ in looks), fmean(loss for _, loss in looks)) for looks in together]
+
+
+def reached(curve: Curve, loss: float) -> float | None:
+    """Seconds after which a curve is at a loss or below, for good."""
+    above = [place for place, (_, one) in enumerate(curve) if one > loss]
+    place = above[-1] + 1 if above else 0
+    return curve[place][0] if place < len(curve) else None
+
+
+def compare(given: argparse.Namespace) -> tuple[list[bench.Row], dict[str, Curve]]:
+    """All sides of one family, and how much of the peers' time ours takes."""
+    peers = {side: mean(run_side(given, side, given.seconds)) for side in PEERS[given.family]}
+    ours = {
+        f"fast, {share * given.seconds:.0f} s": mean(run_side(given, "fast", share * given.seconds)) for share in SHARES
     }
-    points = [point for line in means.values() for point in line]
+    task = Task.of(given)
+    unigram = unigram_nats(task)
+    bits_a_nat = task.dev.num_tokens / task.dev.num_characters / math.log(2)  # for each character of the dev text
+    rows: list[bench.Row] = []
+    for side, curve in (peers | ours).items():
+        loss = curve[-1][1]
+        row: bench.Row = {"side": f"{given.family} {side}", "seconds": round(curve[-1][0]), "dev nats": f"{loss:.3f}"}
+        row["below unigram"] = f"{unigram - loss:.3f}"
+        row["bits/character"] = f"{loss * bits_a_nat:.3f}" if given.family == "gpt2" else None
+        for peer in peers if side in ours else ():
+            when = reached(curve, peers[peer][-1][1])
+            row[f"reaches {peer}"] = f"{when / given.seconds:.0%}" if when else "no"
+        rows.append(row)
+    return rows, peers | ours
+
+
+def plot(curves: dict[str, Curve], title: str) -> str:
+    """The curves as a drawing."""
+    width, height, left, top = 640, 360, 60, 40
+    points = [point for line in curves.values() for point in line]
     right_end = max(x for x, _ in points)
     low, high = min(y for _, y in points) - 0.05, min(9.5, max(y for _, y in points)) + 0.05
 
     def place(x: float, y: float) -> str:
         return f"{left + x / right_end * width:.1f},{top + (high - y) / (high - low) * height:.1f}"
 
-    colours = ["#8c8c8c", "#d98a00", "#9ec5ff", "#4f93ec", "#0b4fb3", "#7030a0"]
+    colours = [*["#8c8c8c", "#d98a00", "#3a9d5d"][: len(curves) - 2], "#4f93ec", "#0b4fb3"]
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 170} {top + height + 50}" '
         'font-family="sans-serif" font-size="13">',
@@ -394,7 +406,7 @@ def plot(curves: dict[str, list[Curve]], title: str) -> str:
     parts.append(
         f'<text x="{left + width / 2}" y="{top + height + 40}" text-anchor="middle">seconds of learning</text>'
     )
-    for number, ((name, line), colour) in enumerate(zip(means.items(), colours, strict=False)):
+    for number, ((name, line), colour) in enumerate(zip(curves.items(), colours, strict=False)):
         path = " ".join(place(x, y) for x, y in line)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
         y = top + 20 * number + 10
@@ -411,6 +423,7 @@ def main() -> None:
     parser.add_argument("--dev", help="text to measure on")
     parser.add_argument("--seconds", type=float, help="of each peer (30, 300 with --long)")
     parser.add_argument("--set", action="append", default=[], help="change a setting of the recipe")
+    parser.add_argument("--parallel", action="store_true", help="seeds side by side, on a core each")
     parser.add_argument("--plot", type=Path, help="folder to draw the curves in")
     parser.add_argument("--side", choices=sorted(SIDES), help=argparse.SUPPRESS)
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
@@ -424,7 +437,7 @@ def main() -> None:
     rows: list[bench.Row] = []
     for family in [given.family] if given.family else sorted(TUNED):
         given.family = family
-        some, curves = compare(given, given.rounds)
+        some, curves = compare(given)
         rows += some
         if given.plot:
             given.plot.mkdir(parents=True, exist_ok=True)
