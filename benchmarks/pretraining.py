@@ -42,11 +42,19 @@ from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.vocabulary import TokenizerConfig
 from polyseme.train.learner import GradientLearner
 from polyseme.train.plan import PlanConfig
+from polyseme.train.recipe import read_preset
 
-MASKED = 0.15  # share of the tokens that BERT is asked for
-TOKENIZERS = {
-    "bert": TokenizerConfig(kind="wordpiece", specials="bert"),
-    "gpt2": TokenizerConfig(kind="byte-bpe", specials="gpt2", lowercase=False),
+MASKED = 0.15  # share of the tokens that masked families are asked for
+SHORT = 128  # width of ALBERT's words
+PAIRS = {"next": "next_sentence_label", "order": "sentence_order_label"}  # what transformers calls our labels
+TITLES = {
+    "bert": "BERT",
+    "mbert": "mBERT",
+    "roberta": "RoBERTa",
+    "albert": "ALBERT",
+    "ernie": "ERNIE",
+    "gpt": "GPT",
+    "gpt2": "GPT-2",
 }
 
 
@@ -65,8 +73,9 @@ class Workload:
 
     @property
     def name(self) -> str:
-        title = {"bert": "BERT", "gpt2": "GPT-2"}[self.family]
-        return f"{title} L{self.num_layers} H{self.width} V{self.vocab_size}, {self.num_rows}x{self.length}"
+        return (
+            f"{TITLES[self.family]} L{self.num_layers} H{self.width} V{self.vocab_size}, {self.num_rows}x{self.length}"
+        )
 
     @property
     def model(self) -> dict[str, Any]:
@@ -80,6 +89,11 @@ class Workload:
         }
 
     @property
+    def causal(self) -> bool:
+        """Whether only the past is seen, and every token asked for."""
+        return FAMILIES[self.family].context == "left"
+
+    @property
     def tokens(self) -> int:
         """Tokens of a step."""
         return self.length * self.num_rows
@@ -89,15 +103,17 @@ class Workload:
 
         A matrix costs 2 operations a parameter and token forwards and 4 backwards. A block has 12 D² parameters in
         matrices, so 72 L D² a token. Attention multiplies with T keys and T values of D numbers: 12 L T D a token,
-        half of it where only the past is seen. The head costs 6 V D, and BERT's 6 D² more, at scored tokens alone.
-        Embeddings, norms, activations, softmax and the optimizer count for nothing.
+        half of it where only the past is seen. The head costs 6 V D, and BERT's 6 D² more, at scored tokens alone;
+        where words have a width E of their own, 6 V E and 6 D E, and all tokens cost 6 D E more. Embeddings, norms,
+        activations, softmax and the optimizer count for nothing.
         """
-        causal = self.family == "gpt2"
-        scored = self.tokens if causal else self.num_rows * round(MASKED * self.length)
+        scored = self.tokens if self.causal else self.num_rows * round(MASKED * self.length)
+        short = SHORT if self.family == "albert" else self.width
         blocks = self.tokens * self.num_layers * 72 * self.width**2
-        attention = self.tokens * self.num_layers * (6 if causal else 12) * self.length * self.width
-        head = scored * 6 * self.width * (self.vocab_size + (0 if causal else self.width))
-        return float(blocks + attention + head)
+        attention = self.tokens * self.num_layers * (6 if self.causal else 12) * self.length * self.width
+        head = scored * 6 * short * (self.vocab_size + (0 if self.causal else self.width))
+        widening = self.tokens * 6 * short * self.width if short < self.width else 0
+        return float(blocks + attention + head + widening)
 
 
 WORKLOADS = [
@@ -108,6 +124,11 @@ WORKLOADS = [
     Workload("gpt2", 6, 384, 8192, length=256, num_rows=8, long=False),
     Workload("gpt2", 4, 256, 50257, length=256, num_rows=8),
     Workload("gpt2", 2, 192, 8192, length=128, num_rows=8, num_steps=8),
+    Workload("mbert", 4, 256, 119547, length=128, num_rows=32),
+    Workload("roberta", 4, 256, 50265, length=128, num_rows=32),
+    Workload("albert", 4, 256, 30000, length=128, num_rows=32),
+    Workload("ernie", 4, 256, 18000, length=128, num_rows=32),
+    Workload("gpt", 4, 256, 40478, length=256, num_rows=8),
 ]
 
 
@@ -147,16 +168,14 @@ def transformers_step(workload: Workload, folder: Path, dropout: float) -> Calla
     assert family.foreign is not None
     config = family.Config.parse({**workload.model, "dropout": dropout}, group="model")
     settings = family.foreign.settings_to(config.model_dump(), family.foreign.architectures)
-    ends = {"bos_token_id": 0, "eos_token_id": 0} if workload.family == "gpt2" else {}
+    ends = {"bos_token_id": 0, "eos_token_id": 0} if workload.causal else {}
     model = getattr(transformers, settings["architectures"][0])(
         transformers.AutoConfig.for_model(**{**settings, **ends})
     )
     model.train()
     reader = transformers.PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer")
-    reader.pad_token = reader.pad_token or reader.eos_token
-    collator = transformers.DataCollatorForLanguageModeling(
-        reader, mlm=workload.family == "bert", mlm_probability=MASKED
-    )
+    reader.pad_token = reader.pad_token or reader.eos_token or reader.unk_token
+    collator = transformers.DataCollatorForLanguageModeling(reader, mlm=not workload.causal, mlm_probability=MASKED)
     examples: Any = list(itertools.islice(rows(workload, source, tokenizer), 20 * workload.num_rows))
     loader: DataLoader[Any] = DataLoader(examples, workload.num_rows, shuffle=True, collate_fn=collator)
     batches = itertools.chain.from_iterable(itertools.repeat(loader))
@@ -192,7 +211,8 @@ STEPS = {"polyseme": polyseme_step, "transformers": transformers_step, "plain to
 
 def write_text(workload: Workload, corpus: Corpus, folder: Path) -> None:
     """Prepare the text for every process of a workload."""
-    tokenizer = Tokenizer.train(TOKENIZERS[workload.family], corpus, vocab_size=workload.vocab_size)
+    config = TokenizerConfig.parse(read_preset(workload.family, "base")["tokenizer"], group="tokenizer")
+    tokenizer = Tokenizer.train(config, corpus, vocab_size=workload.vocab_size)
     tokenizer.save(folder / "tokenizer")
     build_store(corpus, tokenizer, folder / "store")
 
@@ -204,11 +224,10 @@ def open_text(workload: Workload, folder: Path) -> tuple[Source, Tokenizer]:
 
 
 def ask(workload: Workload, encoder: Any, tokenizer: Tokenizer) -> Together:
-    """What is asked of the rows."""
-    if workload.family == "bert":
-        config = OBJECTIVES["masked"][0].parse({"rate": MASKED, "pairs": "next"}, group="objective")
-    else:
-        config = OBJECTIVES["next_token"][0]()
+    """What is asked of the rows, of masked ones token by token: transformers knows no other way."""
+    usual = read_preset(workload.family, "base")["objective"]
+    settings = {} if workload.causal else {"rate": MASKED, "pairs": usual["pairs"]}
+    config = OBJECTIVES[usual["kind"]][0].parse(settings, group="objective")
     return build_objective(config, encoder, tokenizer.specials)
 
 
@@ -223,7 +242,9 @@ def rows(workload: Workload, source: Source, tokenizer: Tokenizer) -> Iterator[d
             example: dict[str, Any] = {"input_ids": batch.ids[row].tolist()}
             if batch.segments is not None:
                 example["token_type_ids"] = batch.segments[row].tolist()
-                example["next_sentence_label"] = int(batch.labels["next"][row])
+            for name, theirs in PAIRS.items():
+                if name in batch.labels:
+                    example[theirs] = int(batch.labels[name][row])
             yield example
 
 

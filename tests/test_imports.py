@@ -122,6 +122,7 @@ def test_the_public_surface():
         "PolysemeError",
         "Pretrained",
         "TrainingError",
+        "adapt",
         "load",
         "pretrain",
     ]

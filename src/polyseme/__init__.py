@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polyseme.errors import CheckpointError, ConfigError, DataError, PolysemeError, TrainingError
-    from polyseme.pretrained import Pretrained, load, pretrain
+    from polyseme.pretrained import Pretrained, adapt, load, pretrain
     from polyseme.tensors import Batch
 
 _HOMES = {
@@ -22,12 +22,14 @@ _HOMES = {
     "PolysemeError": "errors",
     "Pretrained": "pretrained",
     "TrainingError": "errors",
+    "adapt": "pretrained",
     "load": "pretrained",
     "pretrain": "pretrained",
 }
 
 __all__ = [  # noqa: RUF022
     "pretrain",
+    "adapt",
     "load",
     "Pretrained",
     "Batch",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
@@ -15,9 +15,10 @@ from torch import Tensor
 from polyseme.config import nearest
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.generation import Sampling, generate_ids, generate_together, together
+from polyseme.interchange.directories import TOKENIZER_FILES, check_loadable
 from polyseme.layers.linear import quantize
 from polyseme.models.base import Encoder
-from polyseme.models.directory import WEIGHTS, changed_files, open_model, weightless
+from polyseme.models.directory import WEIGHTS, changed_files, open_model, weightless, write_model
 from polyseme.objectives import OBJECTIVES, Objective, Together, build_objective
 from polyseme.objectives.masked import MaskedTokens
 from polyseme.objectives.next_token import NextToken
@@ -25,6 +26,7 @@ from polyseme.reading import Row, encode_packs, read, read_ids
 from polyseme.scoring import Score, likelihoods, pseudo_likelihoods
 from polyseme.tensors import Batch, runs
 from polyseme.text.tokenizer import Specials, Tokenizer
+from polyseme.train.adapting import Base
 from polyseme.train.pretraining import Pretraining, sized_recipe
 from polyseme.train.recipe import RECIPE, Recipe, read_preset
 from polyseme.train.run import read_history
@@ -32,6 +34,8 @@ from polyseme.train.signals import interruptible
 
 Head = TypeVar("Head", bound=Objective)
 Pool = Literal["mean", "first", "last", "max"]
+Paths = str | Path | Sequence[str | Path]
+Texts = Paths | Mapping[str, Paths]  # by language
 # From tokens (rows, T, D) to rows, and from rows to texts, given the first row of each; a mean is a sum until the end.
 _POOLS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[..., NDArray[np.float32]]]] = {
     "mean": (lambda tokens: tokens.sum(1), np.add.reduceat),
@@ -149,14 +153,18 @@ class Pretrained:
                     written[number] += [] if token is None else [token]
                 if settings.stop and all(_stopped(tokenizer.decode(written[n]), settings.stop) for n in group):
                     break
-        return ["".join(self._pieces(tokenizer, iter(ids), settings.stop)) for ids in written]
+        return [
+            "".join(self._pieces(tokenizer, ids, iter(new), settings.stop))
+            for ids, new in zip(prompts, written, strict=True)
+        ]
 
     def stream(self, prompt: str = "", **sampling: Any) -> Iterator[str]:
         """The same while it is written, in pieces of whole characters."""
         settings = Sampling.parse(sampling, group="generate")  # here and not below, so that a mistake shows at once
         tokenizer, head = self._tokenizer, self._head(NextToken, "generate")
-        ids = generate_ids(self.encoder, head, self._prompt(prompt), settings, tokenizer.specials.end)
-        return self._pieces(tokenizer, ids, settings.stop)
+        ids = self._prompt(prompt)
+        new = generate_ids(self.encoder, head, ids, settings, tokenizer.specials.end)
+        return self._pieces(tokenizer, ids, new, settings.stop)
 
     def _prompt(self, text: str) -> list[int]:
         end = self._tokenizer.specials.end
@@ -166,12 +174,13 @@ class Pretrained:
         return ids
 
     @staticmethod
-    def _pieces(tokenizer: Tokenizer, ids: Iterator[int], stops: Sequence[str]) -> Iterator[str]:
-        written: list[int] = []
-        shown = ""
+    def _pieces(tokenizer: Tokenizer, prompt: Sequence[int], ids: Iterator[int], stops: Sequence[str]) -> Iterator[str]:
+        written = list(prompt[-1:])  # with some tokenizers only this says whether a space comes first
+        start = len(tokenizer.decode(written))
+        shown = text = ""
         for id in ids:
             written.append(id)
-            text = tokenizer.decode(written)
+            text = tokenizer.decode(written)[start:]
             cuts = [text.find(stop) for stop in stops if stop in text]
             if cuts:
                 yield text[len(shown) : min(cuts)]
@@ -182,13 +191,26 @@ class Pretrained:
             if len(safe) > len(shown):
                 yield safe[len(shown) :]
                 shown = safe
-        yield tokenizer.decode(written)[len(shown) :]
+        yield text[len(shown) :]
 
     def score(self, texts: Sequence[str]) -> list[Score]:
         """How likely each text is; masked models by pseudo-likelihood, which says so."""
         if any(isinstance(part, NextToken) for part in self.objective.parts):
             return likelihoods(self.encoder, self._tokenizer, texts)
         return pseudo_likelihoods(self.encoder, self._head(MaskedTokens, "score text"), self._tokenizer, texts)
+
+    def save(self, folder: str | Path) -> None:
+        """Write a model directory, which transformers opens too."""
+        if not isinstance(self.encoder.tokens.weight, Tensor):
+            raise ConfigError("weights in bytes cannot be saved; load the model with float32 weights")
+        folder, specials = Path(folder), self.tokenizer.specials if self.tokenizer else Specials()
+        extra = {"pad_token_id": specials.pad}
+        if self.encoder.context == "left":
+            extra |= {"bos_token_id": specials.end, "eos_token_id": specials.end}
+        extra = {name: id for name, id in extra.items() if id is not None}
+        write_model(folder, family=self.family, encoder=self.encoder, heads=self.objective, extra=extra)
+        if self.tokenizer:
+            self.tokenizer.save(folder, max_length=self.encoder.config.max_length)
 
     def _head(self, kind: type[Head], verb: str) -> Head:
         for part in self.objective.parts:
@@ -217,9 +239,9 @@ class Pretrained:
 def pretrain(
     family: str,
     *,
-    corpus: str | Path | Sequence[str | Path],
+    corpus: Texts,
     out: str | Path,
-    dev: str | Path | Sequence[str | Path] = (),
+    dev: Texts = (),
     size: str = "small",
     budget: str | None = None,
     recipe: str = "fast",
@@ -227,32 +249,79 @@ def pretrain(
     settings: Sequence[str] = (),
     resume: bool = False,
 ) -> Pretrained:
-    """Train a model from raw text; `settings` are overrides such as "plan.rate=3e-4".
+    """Train a model from raw text, by language where it has several; `settings` are such as "plan.rate=3e-4".
 
     With `resume`, a run that was broken off in `out` goes on from where it was saved last.
     """
     out = Path(out)
     if resume and (out / RECIPE).exists():
-        training = Pretraining.resume(out)
-    else:
-        plan = sized_recipe(
-            family,
-            size,
-            settings,
-            recipe=recipe,
-            data={"corpus": _paths(corpus), "dev": _paths(dev)},
-            plan={"seed": seed} | ({"budget": budget} if budget else {}),
-        )
-        training = Pretraining.start(plan, out)
+        return _learn(Pretraining.resume(out))
+    plan = sized_recipe(
+        family,
+        size,
+        settings,
+        recipe=recipe,
+        data={"corpus": _paths(corpus), "dev": _paths(dev)},
+        plan={"seed": seed} | ({"budget": budget} if budget else {}),
+    )
+    return _learn(Pretraining.start(plan, out))
+
+
+def adapt(
+    model: str | Path,
+    *,
+    corpus: Texts,
+    out: str | Path,
+    dev: Texts = (),
+    budget: str | None = None,
+    vocabulary: int = 0,
+    seed: int = 0,
+    settings: Sequence[str] = (),
+    resume: bool = False,
+) -> Pretrained:
+    """Go on training a model, ours or one of the transformers library, on other text.
+
+    With `vocabulary`, so many words of the text that were cut in pieces become tokens; the other ids stay as they were.
+    """
+    out = Path(out)
+    if resume and (out / RECIPE).exists():
+        return _learn(Pretraining.resume(out))
+    base = open_base(model)
+    data = {"corpus": _paths(corpus), "dev": _paths(dev)}
+    plan = base.plan(settings, data=data, plan={"seed": seed} | ({"budget": budget} if budget else {}))
+    return _learn(Pretraining.start(plan, out, base=base, num_words=vocabulary))
+
+
+def base_name(path: str | Path) -> str:
+    """What a run calls the model that it goes on from."""
+    return str(path) if str(path).startswith("hf:") else str(Path(path).absolute())
+
+
+def open_base(path: str | Path) -> Base:
+    """A model to go on from."""
+    model = load(path)
+    return Base(
+        name=base_name(path),
+        family=model.family,
+        encoder=model.encoder,
+        heads=model.objective,
+        tokenizer=model._tokenizer,
+        recipe=model.recipe,
+    )
+
+
+def _learn(training: Pretraining) -> Pretrained:
     with interruptible() as interruption:
         for _ in training.steps():
             if interruption.signal:
                 training.pause()
-                raise KeyboardInterrupt(f"saved; go on with resume=True from {out}")
+                raise KeyboardInterrupt(f"saved; go on with resume=True from {training.folder}")
     return load(training.finish())
 
 
-def _paths(paths: str | Path | Sequence[str | Path]) -> list[str]:
+def _paths(paths: Texts) -> list[str]:
+    if isinstance(paths, Mapping):
+        return [f"{language}={path}" for language, given in paths.items() for path in _paths(given)]
     return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]
 
 
@@ -271,8 +340,9 @@ def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
     recipe = Recipe.load(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
         raise CheckpointError(f"{folder} holds a run that has not ended; go on with it by polyseme pretrain --resume")
+    check_loadable(folder)
     files = open_model(folder, family=recipe.family if recipe else None)
-    tokenizer = Tokenizer.load(folder) if any((folder / name).exists() for name in _TOKENIZER_FILES) else None
+    tokenizer = Tokenizer.load(folder) if any((folder / name).exists() for name in TOKENIZER_FILES) else None
     if tokenizer and max(tokenizer.backend.get_vocab().values()) >= files.encoder.config.vocab_size:
         raise CheckpointError(
             f"{folder}: the tokenizer has more tokens than the model, which has {files.encoder.config.vocab_size:,}; "
@@ -308,7 +378,6 @@ def _of_texts(rows: Sequence[Row], num_texts: int) -> list[list[int]]:
     return mine
 
 
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 _NO_TEXT = Specials(pad=0, unknown=0, start=0, separator=0, mask=0, end=0)  # heads can be read without a tokenizer
 
 
@@ -326,6 +395,7 @@ def _fetch(name: str) -> Path:
         "tokenizer*.json",
         "vocab.*",
         "merges.txt",
+        "spiece.model",
         "special_tokens_map.json",
     ]
     try:

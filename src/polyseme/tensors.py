@@ -28,6 +28,7 @@ class Batch:
     segments: Tensor | None = None  # (B, T)
     chars: Tensor | None = None  # (B, T, C) for families that read characters
     documents: Tensor | None = None  # (B, T) which packed document a token belongs to
+    units: Tensor | None = None  # (B, T) bits of the units that a token shares with the token before
     lengths: tuple[int, ...] | None = None  # of rows that lie one after another in a single one (B = 1), unpadded
     labels: Mapping[str, Tensor] = field(default_factory=dict)  # one entry per loss term, IGNORED where not scored
     counts: Mapping[str, int] = field(default_factory=dict)  # scored items per loss term
@@ -67,6 +68,7 @@ class Batch:
             segments=changed(self.segments),
             chars=changed(self.chars),
             documents=changed(self.documents),
+            units=changed(self.units),
             labels=labels,
             counts={name: int((tensor != IGNORED).sum()) for name, tensor in labels.items()},
         )

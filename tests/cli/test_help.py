@@ -8,6 +8,7 @@ import pytest
 COMMANDS = [
     [],
     ["pretrain"],
+    ["adapt"],
     ["fill"],
     ["generate"],
     ["score"],
@@ -17,7 +18,10 @@ COMMANDS = [
     ["sample"],
     ["tokenizer"],
     ["tokenizer", "train"],
+    ["data"],
+    ["data", "show"],
 ]
+GROUPS = ["tokenizer", "data"]  # their commands have the examples
 
 
 @pytest.mark.parametrize("flag", ["--help", "-h"])
@@ -26,7 +30,7 @@ def test_help(polyseme, command, flag):
     ended = polyseme(*command, flag)
     assert ended.code == 0 and ended.err == ""
     assert ended.out.startswith(f"Usage: {' '.join(['polyseme', *command])}")
-    if command != ["tokenizer"]:  # a group; its commands have examples
+    if " ".join(command) not in GROUPS:
         examples = [line.strip().removeprefix("Try: ") for line in ended.out.splitlines()]
         assert any(
             line.startswith(f"polyseme {' '.join(command)}".strip() + " ") or line == f"polyseme {' '.join(command)}"
@@ -39,12 +43,12 @@ def test_every_command_is_tested(polyseme):
     from polyseme import cli
 
     names = [command.__name__ for command in cli.COMMANDS]
-    assert {*names, "tokenizer"} == {command[0] for command in COMMANDS if command}
+    assert {*names, *GROUPS} == {command[0] for command in COMMANDS if command}
     out = polyseme("--help").out
-    assert all(f"\n  {name} " in out for name in [*names, "tokenizer"])
+    assert all(f"\n  {name} " in out for name in [*names, *GROUPS])
 
 
-@pytest.mark.parametrize("command", [[], ["tokenizer"]], ids=" ".join)
+@pytest.mark.parametrize("command", [[], ["tokenizer"], ["data"]], ids=" ".join)
 def test_no_arguments_is_a_question(polyseme, command):
     """Help, but not success: a script that forgot its arguments should notice."""
     ended = polyseme(*command)
@@ -52,7 +56,9 @@ def test_no_arguments_is_a_question(polyseme, command):
 
 
 @pytest.mark.parametrize(
-    "command", [["pretrain"], ["fill"], ["info"], ["sample"], ["embed"], ["tokenizer", "train"]], ids=" ".join
+    "command",
+    [["pretrain"], ["adapt"], ["fill"], ["info"], ["sample"], ["embed"], ["tokenizer", "train"]],
+    ids=" ".join,
 )
 def test_what_is_missing_is_said(polyseme, command):
     ended = polyseme(*command)

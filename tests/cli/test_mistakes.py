@@ -81,7 +81,15 @@ BEFORE_TRAINING = {
     "random bytes": (pretrain("--corpus", "random.txt"), "random.txt is not UTF-8"),
     "broken JSON": (pretrain("--corpus", "bad.jsonl"), "bad.jsonl, line 2: not JSON"),
     "no such column": (pretrain("--corpus", "other.jsonl", "--column", "bodi"), "no column 'bodi'; did you mean body?"),
+    "a text of no language": (pretrain(*CORPUS, "--corpus", "en=corpus.txt"), "corpus.txt is of no language; say en="),
+    "a missing language": (pretrain("--corpus", "en=corpus.txt", "--corpus", "zh=zh.txt"), "zh.txt: no such file"),
+    "an empty language": (pretrain("--corpus", "en=corpus.txt", "--corpus", "zh=empty.txt"), "empty.txt holds no text"),
     # settings
+    "languages drawn beyond their share": (
+        pretrain(*CORPUS, "--set", "data.sampling=1.5"),
+        "data.sampling: should be less than or equal to 1",
+    ),
+    "a model to go on from": (pretrain(*CORPUS, "--set", "plan.base=bert"), "say polyseme adapt MODEL"),
     "an unknown family": (pretrain(*CORPUS, family="brt"), "'brt' is not a family; did you mean bert?"),
     "a family like none": (pretrain(*CORPUS, family="xyz"), "there are bert, gpt2"),
     "an unknown size": (pretrain(*CORPUS, "--size", "smal"), "did you mean small?"),
@@ -160,6 +168,7 @@ BEFORE_TRAINING = {
     ),
     "a model that is a file": (["score", "file", "text"], "file is not a folder"),
     "a model that is a folder": (["embed", "full", "text"], "full has no config.json"),
+    "adapt what is not there": (["adapt", "nothing", *CORPUS, "--out", "out"], "nothing does not exist"),
 }
 
 
@@ -270,6 +279,31 @@ WITH_A_MODEL = {
     "an empty file": (["score", "bert", "--file", "empty.txt"], "empty.txt holds no text; write one text a line"),
     "no text": (["score", "bert"], "standard input holds no text"),
     "no guesses": (["fill", "bert", "[MASK]", "--top", "0"], "Invalid value for '--top'"),
+    "adapt to no text": (["adapt", "bert", "--out", "out"], "give --corpus a path, or a sample"),
+    "adapt to a missing file": (
+        ["adapt", "bert", "--corpus", "corpsu.txt", "--out", "out"],
+        "did you mean corpus.txt?",
+    ),
+    "adapt into a full folder": (
+        ["adapt", "bert", *CORPUS, "--out", "full"],
+        "full is not empty; choose another --out",
+    ),
+    "adapt to another size": (
+        ["adapt", "bert", *CORPUS, "--out", "out", "--set", "model.width=64"],
+        "model.width: the model has 32 and keeps it",
+    ),
+    "adapt with long rows": (
+        ["adapt", "gpt2", *CORPUS, "--out", "out", "--set", "data.length=500"],
+        "data.length = 500 is more than model.max_length = 48",
+    ),
+    "adapt with fewer words": (
+        ["adapt", "bert", *CORPUS, "--out", "out", "--vocabulary", "-1"],
+        "Invalid value for '--vocabulary'",
+    ),
+    "go on adapting another run": (
+        ["adapt", "gpt2", "--out", "bert", "--resume"],
+        "bert goes on from no model, not from gpt2; say pretrain bert --resume",
+    ),
     "a name nearly right": (["score", "bart", "text"], "bart does not exist; did you mean bert?"),
 }
 

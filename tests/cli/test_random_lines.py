@@ -108,6 +108,7 @@ OPTIONS = {
         "--resume",
         "--dry-run",
     ],
+    "adapt": ["--corpus", "--dev", "--out", "--budget", "--vocabulary", "--seed", "--set", "--column", "--resume"],
     "fill": ["--file", "--top", "--json"],
     "generate": [
         "--file",
@@ -161,7 +162,7 @@ class Grammar:
             words.append(draw.choice(["twon", self.junk()]))  # a real name would write a real sample
         elif command not in ("tokenizer", "nonsense"):
             words.append(draw.choice(["bert", "gpt2", "cut", "folder", "nothing", self.junk()]))
-        if command == "pretrain" and draw.random() < 0.8:
+        if command in ("pretrain", "adapt") and draw.random() < 0.8:
             words += ["--out", draw.choice(["out", "folder", "file", "bert", self.junk()])]
         for _ in range(draw.randrange(5)):
             option = draw.choice(OPTIONS.get(command, ALL) if draw.random() < 0.95 else ALL)

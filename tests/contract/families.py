@@ -4,6 +4,7 @@ from polyseme.models import FAMILIES
 from polyseme.objectives import Source, Together, build_objective
 from polyseme.text.store import Store
 from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.units import Units, UnitsConfig
 from polyseme.train.recipe import Recipe
 
 SMALL = ["model.vocab_size=400", "model.max_length=64", "model.dropout=0.1", "data.length=32", "plan.batch_tokens=256"]
@@ -21,7 +22,7 @@ class Tiny:
         self.recipe = recipe_of(family, "plan.steps=20", "plan.rate=1e-3")
         self.documents = documents
         self.tokenizer = Tokenizer.train(self.recipe.tokenizer, documents, vocab_size=400)
-        self.store = Store.from_documents(documents, self.tokenizer)
+        self.store = Store.from_documents(documents, self.tokenizer, Units(UnitsConfig(segmenter="none")))
         length = self.recipe.data.length
         self.source = Source(self.store, length, self.recipe.plan.batch_tokens // length)
 

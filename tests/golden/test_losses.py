@@ -11,15 +11,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from polyseme.models import FAMILIES
 from polyseme.objectives import Source
 from polyseme.text.store import Store
 from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.units import Units, UnitsConfig
 from polyseme.train.learner import GradientLearner
 from polyseme.train.pretraining import build_encoder
 from polyseme.train.recipe import Recipe
 
 GOLDEN = Path(__file__).with_name("losses.json")
-PRESETS = [f"{family}-{size}" for family in ("bert", "gpt2") for size in ("tiny", "small")]
+PRESETS = [f"{family}-{size}" for family in FAMILIES for size in ("tiny", "small")]
 
 
 def losses(preset: str, documents: list[str]) -> list[dict[str, float]]:
@@ -29,7 +31,8 @@ def losses(preset: str, documents: list[str]) -> list[dict[str, float]]:
     tokenizer = Tokenizer.train(recipe.tokenizer, documents, vocab_size=600)
     recipe = dataclasses.replace(recipe, model=recipe.model.replace(vocab_size=tokenizer.vocab_size))
     encoder, objective = build_encoder(recipe, tokenizer)
-    source = Source(Store.from_documents(documents, tokenizer), recipe.data.length, 512 // recipe.data.length)
+    store = Store.from_documents(documents, tokenizer, Units(UnitsConfig(segmenter="none")))
+    source = Source(store, recipe.data.length, 512 // recipe.data.length)
     return [dict(step.losses) for step in GradientLearner(encoder, objective, source, recipe.plan).steps()]
 
 

@@ -11,8 +11,9 @@ from polyseme.errors import ConfigError
 from polyseme.models.bert import Bert, BertConfig
 from polyseme.objectives import Source
 from polyseme.objectives.masked import MaskedConfig, MaskedTokens
-from polyseme.objectives.next_sentence import ELSEWHERE, FOLLOWS, NextSentence
+from polyseme.objectives.next_sentence import FOLLOWS, NextSentence
 from polyseme.objectives.next_token import NextToken
+from polyseme.objectives.sentence_order import IN_ORDER, SentenceOrder
 from polyseme.tensors import IGNORED
 from polyseme.text.store import Store
 from polyseme.text.tokenizer import Specials
@@ -36,8 +37,8 @@ def store_of(documents: list[list[int]]) -> Store:
     )
 
 
-def encoder_of(store: Store) -> Bert:
-    sizes = {"width": 8, "num_layers": 1, "num_heads": 1, "max_length": 64}
+def encoder_of(store: Store, **sizes: int) -> Bert:
+    sizes |= {"width": 8, "num_layers": 1, "num_heads": 1, "max_length": 64}
     return Bert(BertConfig(vocab_size=FIRST + store.num_tokens, **sizes))
 
 
@@ -96,14 +97,39 @@ def test_pairs_are_what_their_label_says(documents, length, num_rows, step):
             assert owners[0] != owners[1]
 
 
-def test_half_of_the_pairs_follow():
+@settings(max_examples=40, deadline=None)
+@given(corpora, st.integers(12, 40), st.integers(1, 6), st.integers(0, 50), st.sampled_from([1, 2]))
+def test_swapped_pairs_are_labelled_so(documents, length, num_rows, step, num_segments):
+    store = store_of(documents)
+    num_between = 3 - num_segments  # a second separator where there are no segments
+    objective = SentenceOrder(encoder_of(store, num_segments=num_segments), SPECIALS)
+    batch = objective.batch(Source(store, length, num_rows), seed=1, step=step)
+    assert (batch.segments is None) == (num_segments == 1)
+    document_ends = set(store.sentences[store.documents].tolist())
+    for ids, label in zip(batch.ids.tolist(), batch.labels["order"].tolist(), strict=True):
+        middle = ids.index(3)
+        assert ids[0] == 2 and ids[-1] == 3 and ids[middle : middle + num_between] == [3] * num_between
+        first = [id - FIRST for id in ids[1:middle]]
+        second = [id - FIRST for id in ids[middle + num_between : -1]]
+        assert len(first) + len(second) == length - 2 - num_between and first and second
+        for part in (first, second):
+            assert part == [(part[0] + n) % store.num_tokens for n in range(len(part))]
+        if label == IN_ORDER:
+            assert second[0] == first[-1] + 1 and second[0] not in document_ends
+        else:
+            swapped = (second[-1] + 1) % store.num_tokens == first[0]
+            assert swapped or first[-1] + 1 in document_ends
+
+
+@pytest.mark.parametrize("objective", [NextSentence, SentenceOrder])
+def test_half_of_the_pairs_are_as_written(objective):
     store = store_of([[5] * 40 for _ in range(10)])
-    objective = NextSentence(encoder_of(store), SPECIALS)
+    objective = objective(encoder_of(store), SPECIALS)
     labels = np.concatenate(
-        [objective.batch(Source(store, 32, 50), seed=0, step=step).labels["next"].numpy() for step in range(20)]
+        [objective.batch(Source(store, 32, 50), seed=0, step=step).labels[objective.name].numpy() for step in range(20)]
     )
-    assert 0.4 < (labels == FOLLOWS).mean() < 0.55
-    assert set(labels.tolist()) == {FOLLOWS, ELSEWHERE}
+    assert 0.4 < (labels == 0).mean() < 0.55
+    assert set(labels.tolist()) == {0, 1}
 
 
 def test_masks_are_fifteen_percent_and_80_10_10():

@@ -17,6 +17,7 @@ from polyseme.text.sentences import split_sentences
 from polyseme.text.store import Store, build_store, count_words, prepare
 from polyseme.text.stretches import Table
 from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.units import Units, UnitsConfig
 from polyseme.text.vocabulary import TokenizerConfig
 
 TEXTS = [
@@ -136,6 +137,23 @@ def test_files_hold_what_memory_holds(tokenizer, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
+def test_units_change_nothing_else(tokenizer, tmp_path):
+    units = Units(UnitsConfig())
+    plain, memory = Store.from_documents(TEXTS, tokenizer), Store.from_documents(TEXTS, tokenizer, units)
+    store = build_store(iter(TEXTS), tokenizer, tmp_path / "store", units=units)
+    assert rows(store) == rows(memory) == rows(plain)
+    assert plain.units is None and store.units.dtype == np.uint8
+    assert store.units.tolist() == memory.units.tolist() and store.units.any()
+    assert isinstance(store.units, np.memmap) and store.fingerprint == memory.fingerprint != plain.fingerprint
+
+
+def test_units_of_many_batches_stay_in_order(tokenizer, monkeypatch):
+    texts = [f"{text} {number}." for number in range(20) for text in TEXTS[:3]]
+    whole = Store.from_documents(texts, tokenizer, Units(UnitsConfig()))
+    monkeypatch.setattr(store_module, "_BATCH", 100)
+    assert Store.from_documents(texts, tokenizer, Units(UnitsConfig())).units.tolist() == whole.units.tolist()
+
+
 @pytest.fixture
 def corpus(tmp_path, monkeypatch):
     monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path / "cache"))
@@ -159,6 +177,16 @@ def test_prepared_text_is_kept(corpus, bert, tmp_path, monkeypatch):
     corpus.files[0].write_text("Other text. More of it.")
     assert prepare(Corpus(corpus.files[0]), bert).fingerprint != first.fingerprint
     assert len(cached(tmp_path)) == 3
+
+
+def test_text_is_prepared_anew_for_other_units(corpus, bert, tmp_path):
+    names = tmp_path / "names.txt"
+    prints = [prepare(corpus, bert).fingerprint, prepare(corpus, bert, Units(UnitsConfig())).fingerprint]
+    for content in ("银行", "数学"):
+        names.write_text(content, encoding="utf-8")
+        prints.append(prepare(corpus, bert, Units(UnitsConfig(entities=str(names)))).fingerprint)
+    assert len(set(prints)) == len(cached(tmp_path)) == 4
+    assert prepare(corpus, bert, Units(UnitsConfig(entities=str(names)))).fingerprint == prints[-1]
 
 
 @pytest.mark.parametrize("name", ["tokens", "sentences", "documents", "meta.json"])

@@ -9,6 +9,8 @@ from typing import Any
 
 import typer
 
+from polyseme.cli.adapt import adapt
+from polyseme.cli.data import data
 from polyseme.cli.doctor import doctor
 from polyseme.cli.embed import embed
 from polyseme.cli.fill import fill
@@ -24,7 +26,7 @@ from polyseme.errors import PolysemeError
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 ParserError: type[Exception] = UsageError.__bases__[0]
 
-COMMANDS = (pretrain, fill, generate, score, embed, info, doctor, sample)
+COMMANDS = (pretrain, adapt, fill, generate, score, embed, info, doctor, sample)
 
 
 def build() -> typer.Typer:
@@ -41,6 +43,7 @@ def build() -> typer.Typer:
     for command in COMMANDS:
         app.command()(command)
     app.add_typer(tokenizer, name="tokenizer")
+    app.add_typer(data, name="data")
     return app
 
 

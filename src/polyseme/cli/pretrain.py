@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 
 
 def pretrain(
-    family: Annotated[str, typer.Argument(help="What to train: bert or gpt2.")],
+    family: Annotated[str, typer.Argument(help="What to train: bert, mbert, roberta, albert, ernie, gpt or gpt2.")],
     out: Annotated[Path, typer.Option(help="Directory to write; new or empty.")],
     corpus: Annotated[
         list[str] | None,
-        typer.Option(help="Text: file, folder, pattern, or the sample docstrings or town. May be given several times."),
+        typer.Option(
+            help="Text: file, folder, pattern, or the sample docstrings or town. Repeat it for more; en=PATH "
+            "names a language."
+        ),
     ] = None,
     dev: Annotated[list[str] | None, typer.Option(help="Text to measure on, never learnt from.")] = None,
     size: Annotated[
@@ -32,6 +36,9 @@ def pretrain(
     ] = None,
     recipe: Annotated[str, typer.Option(help="fast: the lowest loss for the time. paper: as published.")] = "fast",
     seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+    masking: Annotated[
+        str | None, typer.Option(help="What masked models hide together: token, word, ngram or unit.")
+    ] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="Change any setting: --set plan.rate=3e-4. May be repeated.")
     ] = None,
@@ -45,33 +52,50 @@ def pretrain(
     Examples:
       polyseme pretrain bert --corpus text/ --dev dev.txt --budget 10m --out runs/bert
       polyseme pretrain gpt2 --corpus 'news/*.jsonl.gz' --size auto --budget 2h --out runs/gpt2
+      polyseme pretrain mbert --corpus en=en.txt --corpus zh=zh.txt --corpus de=de.txt --out runs/mbert
       polyseme pretrain bert --out runs/bert --resume
     """
     from polyseme.train.pretraining import Pretraining, sized_recipe
     from polyseme.train.recipe import RECIPE, Recipe
-    from polyseme.train.signals import interruptible
 
     if resume and dry_run:
         raise ConfigError("--dry-run and --resume do not go together; leave one away")
     if resume and (out / RECIPE).exists():
-        given = {"--corpus": corpus, "--dev": dev, "--budget": budget, "--set": settings}
         began = Recipe.load(out).family
         if began != family:
             raise ConfigError(f"{out} holds a {began}, not a {family}; say pretrain {began} --resume")
-        ignored = [name for name, value in given.items() if value]
-        if ignored:
-            say(f"going on with the recipe in {out}; {', '.join(ignored)} from its start still hold")
-        training = Pretraining.resume(out, watch=partial(reading, "reading the text"))
-        say(f"going on from step {training.resumed_at:,} of {training.total:,}")
+        given = {"--corpus": corpus, "--dev": dev, "--budget": budget, "--masking": masking, "--set": settings}
+        training = go_on(out, given)
     else:
         changes: dict[str, Any] = {"data": {"corpus": corpus or [], "dev": dev or [], "column": column}}
         changes["plan"] = {"seed": seed} | ({"budget": budget} if budget else {})
+        changes["objective"] = {"masking": masking, "stages": []} if masking else {}
         plan = sized_recipe(family, size, settings or [], recipe=recipe, **changes)
         if dry_run:
             _predict(plan)
             return 0
         training = Pretraining.start(plan, out, watch=partial(reading, "reading the text"))
-        _introduce(training)
+        introduce(training)
+    return follow(training, f"pretrain {family}")
+
+
+def go_on(out: Path, given: Mapping[str, Any]) -> "Pretraining":
+    """Take up a run; of options that are given again, say that they do not count."""
+    from polyseme.train.pretraining import Pretraining
+
+    ignored = [name for name, value in given.items() if value]
+    if ignored:
+        say(f"going on with the recipe in {out}; {', '.join(ignored)} from its start still hold")
+    training = Pretraining.resume(out, watch=partial(reading, "reading the text"))
+    say(f"going on from step {training.resumed_at:,} of {training.total:,}")
+    return training
+
+
+def follow(training: "Pretraining", command: str) -> int:
+    """Learn to the end or to an interruption, and say what to do next."""
+    from polyseme.train.signals import interruptible
+
+    out, family = shlex.quote(str(training.folder)), training.recipe.family
     line = TrainingLine(training.total, done=training.resumed_at)
     with interruptible() as interruption:
         for progress in training.steps():
@@ -80,17 +104,18 @@ def pretrain(
                 line.end()
                 saved = "and saved" if training.pause() else "but could not save; the checkpoint before is kept"
                 say(f"stopped at step {progress.step.number:,} {saved}; go on with:")
-                say(f"  polyseme pretrain {family} --out {shlex.quote(str(out))} --resume")
+                say(f"  polyseme {command} --out {out} --resume")
                 return 128 + interruption.signal
     line.end()
     folder = training.finish(shlex.join(["polyseme", *sys.argv[1:]]))
     say(f"{folder} is a {family} now; transformers opens it too")
     verb = "fill {} 'The [MASK] is here.'" if training.encoder.context == "both" else "generate {} 'The'"
-    suggest("polyseme " + verb.format(shlex.quote(str(out))))
+    suggest("polyseme " + verb.format(out))
     return 0
 
 
-def _introduce(training: "Pretraining") -> None:
+def introduce(training: "Pretraining") -> None:
+    """Say what is learnt from, what learns, and for how long."""
     store, recipe = training.source.store, training.recipe
     parameters = sum(weight.numel() for weight in training.encoder.parameters())
     say(
@@ -99,7 +124,8 @@ def _introduce(training: "Pretraining") -> None:
         f"{training.source.num_rows * training.source.length:,} tokens"
     )
     if store.unknown > 0.01 * store.num_tokens:
-        say(f"{store.unknown / store.num_tokens:.1%} of the tokens are unknown; a larger model.vocab_size would help")
+        advice = "the model has no letters for them" if recipe.plan.base else "a larger model.vocab_size would help"
+        say(f"{store.unknown / store.num_tokens:.1%} of the tokens are unknown; {advice}")
 
 
 def _predict(recipe: "Recipe") -> None:

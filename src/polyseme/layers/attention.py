@@ -72,8 +72,8 @@ class SelfAttention(nn.Module):
         """From queries, keys and values (B, T, 3, H, D/H) to (B, T, H, D/H)."""
         length = mixed.shape[1]
         if (
-            length == 1
-            and cache is not None
+            cache is not None
+            and length == 1
             and not self.training
             and self.maps is None
             and (own := kernels_for(mixed))
@@ -86,7 +86,8 @@ class SelfAttention(nn.Module):
         # On a CPU torch drops attention weights outside its fused kernel, and draws their masks slowly.
         dropping = self.training and self.drop.num_dropped > 0
         explicit = self.maps is not None or (dropping and not mixed.is_cuda)
-        explicit |= 1 < length <= SHORT and cache is None and mixed.is_cpu and not torch.is_grad_enabled()
+        if not torch.compiler.is_compiling():  # a graph is for rows of every length
+            explicit |= 1 < length <= SHORT and cache is None and mixed.is_cpu and not torch.is_grad_enabled()
         causal = causal and length > 1  # a single token sees all that there is
         if causal and (cache is not None or allowed is not None or explicit):
             # The kernel's own triangle neither starts at a cached past nor combines with a mask.

@@ -75,15 +75,32 @@ class _Block(nn.Module):
 class PostNormBlock(_Block):
     """Each step is added to its input and the sum normalised."""
 
-    def forward(self, x: Tensor, *, allowed: Allowed = None) -> Tensor:
-        x = self.attention_norm(x + self.drop(self.attention(x, allowed=allowed)))
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        allowed: Allowed = None,
+        causal: bool = False,
+        cache: Cache | None = None,
+        layer: int = 0,
+    ) -> Tensor:
+        attended = self.attention(x, allowed=allowed, causal=causal, cache=cache, layer=layer)
+        x = self.attention_norm(x + self.drop(attended))
         return self.feed_forward_norm(x + self.drop(self.feed_forward(x)))  # type: ignore[no-any-return]
 
 
 class PreNormBlock(_Block):
     """Each step reads a normalised copy, so that the sum runs undisturbed from bottom to top."""
 
-    def forward(self, x: Tensor, *, allowed: Allowed = None, cache: Cache | None = None, layer: int = 0) -> Tensor:
-        attended = self.attention(self.attention_norm(x), allowed=allowed, causal=True, cache=cache, layer=layer)
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        allowed: Allowed = None,
+        causal: bool = False,
+        cache: Cache | None = None,
+        layer: int = 0,
+    ) -> Tensor:
+        attended = self.attention(self.attention_norm(x), allowed=allowed, causal=causal, cache=cache, layer=layer)
         x = x + self.drop(attended)
         return x + self.drop(self.feed_forward(self.feed_forward_norm(x)))  # type: ignore[no-any-return]

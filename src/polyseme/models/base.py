@@ -53,11 +53,13 @@ def visible(batch: Batch) -> Allowed:
     """What attention is allowed to see: all, or real tokens (B, 1, 1, T), or each row that lies after another."""
     if batch.lengths is not None:
         return batch.lengths
-    return None if bool(batch.mask.all()) else batch.mask[:, None, None, :]
+    if not torch.compiler.is_compiling() and bool(batch.mask.all()):  # a graph is for rows with padding too
+        return None
+    return batch.mask[:, None, None, :]
 
 
 def placed(positions: nn.Embedding, batch: Batch, *, start: int = 0) -> Tensor:
-    """The vectors of the places of tokens in their row, (T, D)."""
+    """The vectors of the places of tokens in their row, whose first is `start`, (T, D)."""
     if batch.lengths is None:
         return positions.weight[start : start + batch.ids.shape[1]]
-    return torch.cat([positions.weight[:length] for length in batch.lengths])
+    return torch.cat([positions.weight[start : start + length] for length in batch.lengths])

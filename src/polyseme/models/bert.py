@@ -6,6 +6,9 @@ embedding tells the sentences of a pair apart, and embeddings are normalised at 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import ClassVar
+
 import torch
 from pydantic import Field
 from torch import Tensor, nn
@@ -31,31 +34,45 @@ class Bert(Encoder):
 
     Config = BertConfig
     context = "both"
+    first_position: ClassVar[int] = 0  # of a row, in the table of positions
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(
+        self, config: BertConfig, *, embedding_width: int | None = None, num_blocks: int | None = None
+    ) -> None:
         super().__init__()
+        width = embedding_width or config.width
         self.config = config
         self.widths = (config.width,) * (config.num_layers + 1)
-        self.tokens = nn.Embedding(config.vocab_size, config.width)
-        self.positions = nn.Embedding(config.max_length, config.width)
-        self.segments = nn.Embedding(config.num_segments, config.width)
-        self.norm = nn.LayerNorm(config.width, eps=config.epsilon)
+        self.tokens = nn.Embedding(config.vocab_size, width)
+        self.positions = nn.Embedding(self.first_position + config.max_length, width)
+        self.segments = nn.Embedding(config.num_segments, width)
+        self.norm = nn.LayerNorm(width, eps=config.epsilon)
         self.drop = Dropout(config.dropout)
-        self.blocks = nn.ModuleList(PostNormBlock(config) for _ in range(config.num_layers))
-        self.pooler = nn.Linear(config.width, config.width)
+        self.blocks = nn.ModuleList(PostNormBlock(config) for _ in range(num_blocks or config.num_layers))
+        self.pooler: nn.Module = nn.Linear(config.width, config.width)
         self.apply(initialize)
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
-        segments = torch.zeros_like(batch.ids) if batch.segments is None else batch.segments
-        x = self.tokens(batch.ids) + placed(self.positions, batch) + self.segments(segments)
-        x = self.drop(self.norm(x))  # (B, T, D)
-
+        x = self.embed(batch)
         allowed = visible(batch)
         layers = [x]
-        for block in self.blocks:
+        for block in self.order():
             x = block(x, allowed=allowed)
             layers.append(x)
         return Encoded(layers=tuple(layers), mask=batch.mask, lengths=batch.lengths)
+
+    def embed(self, batch: Batch) -> Tensor:
+        """Layer 0, (B, T, D)."""
+        x = self.tokens(batch.ids) + placed(self.positions, batch, start=self.first_position)
+        if batch.segments is None or self.config.num_segments == 1:
+            x = x + self.segments.weight[0]
+        else:
+            x = x + self.segments(batch.segments)
+        return self.drop(self.norm(x))  # type: ignore[no-any-return]
+
+    def order(self) -> Iterable[nn.Module]:
+        """The blocks as they follow each other."""
+        return self.blocks
 
     def summarize(self, encoded: Encoded) -> Tensor:
         # The paper pools the first token through a dense layer trained by next-sentence prediction.
@@ -65,7 +82,7 @@ class Bert(Encoder):
         embedding = nn.ModuleList([self.tokens, self.positions, self.segments, self.norm])
         return [embedding, *self.blocks, self.pooler]
 
-    foreign = Foreign(
+    foreign: ClassVar[Foreign] = Foreign(
         model_type="bert",
         architectures={"next": "BertForPreTraining", "masked": "BertForMaskedLM"},
         prefix="bert.",

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 CONFIG, WEIGHTS, MANIFEST = "config.json", "model.safetensors", "manifest.json"
 _OWN = "polyseme-"
 _MAX_CONFIG = 1_000_000
+_MOST_SHARED = 100  # layers that may share their weights
 
 
 def write_model(folder: Path, *, family: str, encoder: Encoder, heads: nn.Module, extra: Mapping[str, Any]) -> None:
@@ -149,7 +150,7 @@ def open_model(folder: Path, *, family: str | None = None) -> ModelFiles:
         settings = foreign.settings_from(config) if foreign else {k: v for k, v in config.items() if k in known}
         sizes = encoder_class.Config.parse(settings, group=CONFIG)
         # Even without weights, a billion layers take forever to build.
-        if getattr(sizes, "num_layers", 0) > len(shapes):
+        if getattr(sizes, "num_layers", 0) > max(len(shapes), _MOST_SHARED):
             raise ConfigError(f"{CONFIG} asks for more layers than {WEIGHTS} has weights")
         with weightless():
             encoder = encoder_class(sizes)

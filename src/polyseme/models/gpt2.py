@@ -6,15 +6,15 @@ weights that add to the residual sum smaller, the more layers there are.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
-from polyseme.layers.attention import Cache
 from polyseme.layers.blocks import Activation, BlockConfig, PreNormBlock
-from polyseme.layers.dropout import Dropout
-from polyseme.models.base import Encoder, ModelConfig, placed, visible
+from polyseme.models.base import ModelConfig
+from polyseme.models.gpt import Gpt
 from polyseme.models.names import Foreign, Rename
 from polyseme.tensors import Batch, Encoded, State
 
@@ -27,51 +27,25 @@ class Gpt2Config(ModelConfig, BlockConfig):
     activation: Activation = "gelu_tanh"
 
 
-class Gpt2(Encoder):
+class Gpt2(Gpt):
     """See the top of this file."""
 
     Config = Gpt2Config
-    context = "left"
+    Block = PreNormBlock
 
     def __init__(self, config: Gpt2Config) -> None:
-        super().__init__()
-        self.config = config
-        self.widths = (config.width,) * (config.num_layers + 1)
-        self.tokens = nn.Embedding(config.vocab_size, config.width)
-        self.positions = nn.Embedding(config.max_length, config.width)
-        self.drop = Dropout(config.dropout)
-        self.blocks = nn.ModuleList(PreNormBlock(config) for _ in range(config.num_layers))
+        super().__init__(config)
         self.norm = nn.LayerNorm(config.width, eps=config.epsilon)
-        self._initialize()
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
-        cache = state if isinstance(state, Cache) else None
-        start = cache.length if cache else 0
-        x = self.drop(self.tokens(batch.ids) + placed(self.positions, batch, start=start))  # (B, T, D)
-
-        # A cached past has no padding: rows that are read together go on together.
-        allowed = None if cache else visible(batch)
-        layers = [x]
-        for number, block in enumerate(self.blocks):
-            x = block(x, allowed=allowed, cache=cache, layer=number)
-            layers.append(x)
-        layers[-1] = self.norm(x)  # what the output head reads
-        if cache:
-            cache.length += batch.ids.shape[1]
-        return Encoded(layers=tuple(layers), mask=batch.mask, state=cache, lengths=batch.lengths)
-
-    def summarize(self, encoded: Encoded) -> Tensor:
-        return encoded.last()  # it alone has seen the whole row
+        encoded = super().forward(batch, state)
+        *below, top = encoded.layers
+        return dataclasses.replace(encoded, layers=(*below, self.norm(top)))  # what the output head reads
 
     def stages(self) -> list[nn.Module]:
-        return [nn.ModuleList([self.tokens, self.positions]), *self.blocks, self.norm]
+        return [*super().stages(), self.norm]
 
-    def begin(self, num_rows: int, max_length: int) -> Cache:
-        config = self.config
-        shape = (config.num_layers, num_rows, config.num_heads, max_length, config.width // config.num_heads)
-        return Cache(shape, self.tokens.weight.device)
-
-    def _initialize(self) -> None:
+    def initialize(self) -> None:
         for module in self.modules():
             if isinstance(module, nn.Linear):
                 nn.init.normal_(module.weight, std=0.02)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -25,16 +26,27 @@ class Rename:
     transposed: bool = False
 
     def match(self, name: str) -> dict[str, str] | None:
-        pattern = re.escape(self.ours).replace(r"\{n\}", r"(?P<n>\d+)").replace(r"\{p\}", r"(?P<p>weight|bias)")
-        found = re.fullmatch(pattern, name)
+        found = _pattern(self.ours).fullmatch(name)
         return found.groupdict() if found else None
 
+    def makes(self, name: str) -> bool:
+        """Whether this is what a weight is called there."""
+        return any(_pattern(part).fullmatch(name) for part in self._theirs)
+
     def parts(self, blanks: Mapping[str, str]) -> list[str]:
-        theirs = (self.theirs,) if isinstance(self.theirs, str) else self.theirs
-        return [name.format(**blanks) for name in theirs]
+        return [name.format(**blanks) for name in self._theirs]
 
     def turn(self, tensor: Tensor) -> Tensor:
         return tensor.T if self.transposed and tensor.dim() == 2 else tensor
+
+    @property
+    def _theirs(self) -> tuple[str, ...]:
+        return (self.theirs,) if isinstance(self.theirs, str) else self.theirs
+
+
+@functools.cache
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(re.escape(name).replace(r"\{n\}", r"(?P<n>\d+)").replace(r"\{p\}", r"(?P<p>weight|bias)"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +58,8 @@ class Foreign:
     prefix: str  # what its models with a head put before the names of the trunk
     settings: Mapping[str, str | tuple[str, ...]]  # ours to theirs; the first is read, all are written
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # values that are called otherwise, by setting
+    larger: Mapping[str, int] = field(default_factory=dict)  # what is added to numbers there, by setting
+    absent: Mapping[str, Any] = field(default_factory=dict)  # ours, where theirs is left out and means another value
     required: Mapping[str, Any]  # theirs, with the only value that we know how to compute
     trunk: tuple[Rename, ...]
     heads: tuple[Rename, ...] = ()
@@ -58,21 +72,25 @@ class Foreign:
         config: dict[str, Any] = {"model_type": self.model_type, "architectures": classes[:1], **self.required}
         for name, theirs in self.settings.items():
             value = self.words.get(name, {}).get(ours[name], ours[name])
+            value = value + self.larger[name] if name in self.larger else value
             config.update(dict.fromkeys((theirs,) if isinstance(theirs, str) else theirs, value))
         return config
 
     def settings_from(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Our settings, read from its config.json; what is absent there keeps our default."""
+        """Our settings, read from its config.json; what is absent there is what it means there."""
         for name, value in self.required.items():
             if config.get(name, value) != value:
                 raise CheckpointError(f"config.json: {name} = {config[name]!r} is not supported, only {value!r}")
-        ours = {}
+        ours = dict(self.absent)
         for name, theirs in self.settings.items():
-            first = theirs if isinstance(theirs, str) else theirs[0]
-            if config.get(first) is not None:
+            value = config.get(theirs if isinstance(theirs, str) else theirs[0])
+            if isinstance(value, str):
                 back = {there: here for here, there in self.words.get(name, {}).items()}
-                value = config[first]
-                ours[name] = back.get(value, value) if isinstance(value, str) else value
+                value = back.get(value, value)
+            elif isinstance(value, int) and name in self.larger:
+                value -= self.larger[name]
+            if value is not None:
+                ours[name] = value
         return ours
 
     def weights_to(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -103,10 +121,7 @@ class Foreign:
     def full_name(self, name: str) -> str:
         """A name from a file of today or of long ago, with or without the prefix, as it is written in full today."""
         name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
-        known_head = any(
-            name.startswith(part.split("{")[0]) for rule in self.heads for part in rule.parts({"n": "", "p": ""})
-        )
-        return name if known_head or name.startswith(self.prefix) else self.prefix + name
+        return self.prefix + name if any(rule.makes(name) for rule in self.trunk) else name
 
     def _find(self, ours: str) -> tuple[Rename, list[str]]:
         for rule in self.trunk:
@@ -117,4 +132,4 @@ class Foreign:
             blanks = rule.match(ours)
             if blanks is not None:
                 return rule, rule.parts(blanks)
-        raise KeyError(f"{self.model_type}: no name is known for {ours}")
+        return Rename(ours, ours), [ours]  # a head that only we have

@@ -48,12 +48,19 @@ def look_at_neighbours(encoder: Encoder) -> None:
     heads = [module for module in encoder.modules() if isinstance(module, SelfAttention)]
     if not isinstance(positions, nn.Embedding) or not heads:
         raise ConfigError("plan.start: fast is for families with positions and self-attention; say paper")
-    width, head_width = positions.weight.shape[1], positions.weight.shape[1] // heads[0].num_heads
-    frequencies = math.pi * (torch.arange(head_width // 2) + torch.rand(head_width // 2)) / (head_width // 2)
-    directions = torch.linalg.qr(torch.randn(width, 2 * len(frequencies))).Q.T  # (directions, D)
+    width, embedding_width = encoder.widths[0], positions.weight.shape[1]
+    head_width = width // heads[0].num_heads
+    num_frequencies = min(head_width, embedding_width) // 2
+    frequencies = math.pi * (torch.arange(num_frequencies) + torch.rand(num_frequencies)) / num_frequencies
+    directions = torch.linalg.qr(torch.randn(embedding_width, 2 * num_frequencies)).Q.T  # (directions, D)
     # Positions are as large as words, so that after the norm each makes up half of the sum.
-    size = encoder.tokens.weight.std() * math.sqrt(width / len(frequencies))
+    size = encoder.tokens.weight.std() * math.sqrt(embedding_width / num_frequencies)
     positions.weight.copy_(size * _angles(torch.arange(len(positions.weight)), frequencies) @ directions)
+    if isinstance(widen := getattr(encoder, "widen", None), nn.Linear):
+        # Short vectors are turned into the width of the layers without being bent, and as large as a norm would.
+        stretch = math.sqrt(width / embedding_width)
+        nn.init.orthogonal_(widen.weight, gain=stretch)
+        directions = directions @ widen.weight.T / stretch
     gain = math.sqrt(_PEAK * math.sqrt(head_width) / (width / 2))
     for attention in heads:
         query, key, _ = attention.query_key_value.weight.view(3, attention.num_heads, head_width, width)

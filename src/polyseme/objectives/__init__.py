@@ -9,6 +9,7 @@ from polyseme.objectives.base import Objective, Source, Together
 from polyseme.objectives.masked import MaskedConfig, MaskedTokens
 from polyseme.objectives.next_sentence import NextSentence
 from polyseme.objectives.next_token import NextToken, NextTokenConfig
+from polyseme.objectives.sentence_order import SentenceOrder
 from polyseme.text.tokenizer import Specials
 
 __all__ = ["OBJECTIVES", "Objective", "Source", "Together", "build_objective"]
@@ -18,8 +19,8 @@ def _masked(config: MaskedConfig, encoder: Encoder, specials: Specials) -> Toget
     masked = MaskedTokens(config, encoder, specials)
     if config.pairs == "none":
         return Together({"masked": masked})
-    pairs = NextSentence(encoder, specials)
-    return Together({"next": pairs, "masked": masked}, weights={"next": config.pairs_weight})
+    pairs = (NextSentence if config.pairs == "next" else SentenceOrder)(encoder, specials)
+    return Together({pairs.name: pairs, "masked": masked}, weights={pairs.name: config.pairs_weight})
 
 
 def _next_token(config: NextTokenConfig, encoder: Encoder, specials: Specials) -> Together:

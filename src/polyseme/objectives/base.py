@@ -6,19 +6,32 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from itertools import pairwise
+from typing import ClassVar, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
+from polyseme.config import Config
 from polyseme.errors import ConfigError
 from polyseme.models.base import Encoder
 from polyseme.tensors import Batch, Encoded, Outcome, State
+from polyseme.text.languages import shares
 from polyseme.text.store import Store
 from polyseme.text.tokenizer import Specials
 
 _SHORTEST = 8  # tokens that a row needs, its special ones included
+
+
+class ObjectiveConfig(Config):
+    """What every objective can be asked about."""
+
+    @property
+    def uses_units(self) -> bool:
+        """Whether the words of the text have to be known."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -29,17 +42,24 @@ class Source:
     length: int  # tokens a row
     num_rows: int  # rows a batch
     measuring: bool = False  # rows are measured on, not learnt from: what is asked of them is always the same
+    num_steps: int = 0  # of the run; what is asked may change on the way
+    sampling: float = 1.0  # languages are drawn in proportion to their share of the text to this power
 
     def starts(self, span: int, *, seed: int, step: int) -> NDArray[np.int64]:
-        """Where in the store the rows of a step begin: each epoch cuts the text anew and visits every cut once."""
-        num_cuts = max(1, self.store.num_tokens // span)
-        rows = np.arange(step * self.num_rows, (step + 1) * self.num_rows)
+        """Where in the store the rows of a step begin: each epoch cuts the text anew and visits every cut once.
+
+        Of several languages the large ones are visited in part and the small ones more than once; an epoch has as
+        many rows as if each cut were visited once.
+        """
+        bounds = (*self.store.languages, self.store.num_tokens)
+        cuts = [max(1, (end - first) // span) for first, end in pairwise(bounds)]
+        visits = tuple(np.maximum(1, np.round(sum(cuts) * shares(cuts, self.sampling))).astype(int).tolist())
+        epochs, places = np.divmod(np.arange(step * self.num_rows, (step + 1) * self.num_rows), sum(visits))
         starts = np.empty(self.num_rows, dtype=np.int64)
-        for epoch in np.unique(rows // num_cuts):
-            order, shift = _epoch(seed, int(epoch), num_cuts, span)
-            inside = rows // num_cuts == epoch
-            starts[inside] = order[rows[inside] % num_cuts] * span + shift
-        return starts % self.store.num_tokens
+        for epoch in np.unique(epochs):
+            inside = epochs == epoch
+            starts[inside] = _epoch(seed, int(epoch), span, bounds, visits)[places[inside]]
+        return starts
 
     def shortened(self, divisor: int) -> Source:
         """The same text in shorter rows, as many tokens a batch."""
@@ -50,11 +70,23 @@ class Source:
         """The tokens at some positions; the end of the text runs on into its beginning."""
         return self.store.tokens[positions % self.store.num_tokens].astype(np.int64)
 
+    def read_units(self, positions: NDArray[np.int64]) -> Tensor | None:
+        """Which units each of these tokens shares with the one before, if the store knows."""
+        units = self.store.units
+        return None if units is None else torch.from_numpy(units[positions % self.store.num_tokens])
+
 
 @functools.lru_cache(maxsize=4)
-def _epoch(seed: int, epoch: int, num_cuts: int, span: int) -> tuple[NDArray[np.int64], int]:
+def _epoch(seed: int, epoch: int, span: int, bounds: tuple[int, ...], visits: tuple[int, ...]) -> NDArray[np.int64]:
+    """Where the rows of an epoch begin, given where languages begin and end and how often each is visited."""
     chance = generator(seed, "order", epoch)
-    return chance.permutation(num_cuts), int(chance.integers(span))
+    languages = []
+    for (first, end), num_visits in zip(pairwise(bounds), visits, strict=True):
+        num_cuts = max(1, (end - first) // span)
+        rounds = [chance.permutation(num_cuts) for _ in range(-(-num_visits // num_cuts))]
+        order = np.concatenate(rounds)[:num_visits]
+        languages.append(first + (order * span + chance.integers(span)) % max(1, end - first))
+    return languages[0] if len(languages) == 1 else chance.permutation(np.concatenate(languages))
 
 
 _PURPOSES = {"order": 0, "rows": 1, "masks": 2}
@@ -76,6 +108,8 @@ def required(specials: Specials, *roles: str) -> list[int]:
 
 class Objective(nn.Module):
     """Draws rows, asks something of them, and says what the answers cost."""
+
+    answers: ClassVar[tuple[str, ...]] = ()  # what its labels mean, where there is one a row
 
     def batch(self, source: Source, *, seed: int, step: int) -> Batch:
         """The batch of a step, a pure function of its arguments."""

@@ -8,15 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from polyseme.config import Config
 from polyseme.layers.linear import linear
 from polyseme.layers.softmax import linear_cross_entropy, token_nats
 from polyseme.models.base import Encoder
-from polyseme.objectives.base import Objective, Source
+from polyseme.objectives.base import Objective, ObjectiveConfig, Source
 from polyseme.tensors import IGNORED, Batch, Encoded, Outcome
 
 
-class NextTokenConfig(Config):
+class NextTokenConfig(ObjectiveConfig):
     """Nothing to choose."""
 
     kind: Literal["next_token"] = "next_token"

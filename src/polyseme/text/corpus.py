@@ -57,6 +57,11 @@ class Corpus:
         self._fingerprint = ""
 
     @property
+    def parts(self) -> list["Corpus"]:
+        """Its languages, one after the other."""
+        return [self]
+
+    @property
     def num_bytes(self) -> int:
         """The size of all files on disk."""
         return sum(file.stat().st_size for file in self.files)

@@ -5,8 +5,9 @@ import hashlib
 import json
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -19,10 +20,11 @@ from polyseme.text.corpus import Corpus
 from polyseme.text.sentences import split_sentences
 from polyseme.text.stretches import Table
 from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.units import Units, align
 from polyseme.text.utf16 import Numbers, Text, units_of
-from polyseme.text.vocabulary import IDEOGRAPHS, mend
+from polyseme.text.vocabulary import IDEOGRAPHS, guarded, mend
 
-FORMAT = 1  # counts changes of the files and of how sentences are split
+FORMAT = 2  # counts changes of the files and of how sentences are split
 _BATCH = 250_000  # characters encoded together
 _NUM_WORKERS = 2
 _WHITE, _INK, _IDEOGRAPH = range(3)
@@ -40,6 +42,8 @@ class Store:
     num_words: int  # between white space; every ideograph counts as one
     unknown: int  # how many tokens are the unknown one
     fingerprint: str
+    languages: Sequence[int] = (0,)  # the first token of each
+    units: Numbers | None = None  # (N,) uint8, bits of the units that a token shares with the token before
 
     @property
     def num_tokens(self) -> int:
@@ -70,10 +74,10 @@ class Store:
             raise CheckpointError(f"{folder}: not a whole store ({error}); delete it and prepare it again") from None
 
     @classmethod
-    def from_documents(cls, documents: Iterable[str], tokenizer: Tokenizer) -> Self:
+    def from_documents(cls, documents: Iterable[str], tokenizer: Tokenizer, units: Units | None = None) -> Self:
         """Encode a few documents in memory."""
-        blocks = list(_encode(documents, tokenizer))
-        digest = hashlib.sha256(f"{FORMAT} {tokenizer.fingerprint}".encode())
+        blocks = list(_encode(documents, tokenizer, units))
+        digest = hashlib.sha256(_key(tokenizer.fingerprint, units))
         for block in blocks:
             digest.update(block.tokens.tobytes())
         lengths = np.concatenate([np.zeros(1, np.int64), *(block.lengths for block in blocks)])
@@ -88,6 +92,7 @@ class Store:
             num_words=sum(block.num_words for block in blocks),
             unknown=sum(block.unknown for block in blocks),
             fingerprint=digest.hexdigest(),
+            units=np.concatenate([block.units for block in blocks]) if units else None,
         )
 
 
@@ -104,9 +109,10 @@ def _count_words(text: Text) -> int:
     return int(np.count_nonzero(firsts) + np.count_nonzero(kinds == _IDEOGRAPH))
 
 
-def prepare(corpus: Corpus, tokenizer: Tokenizer) -> Store:
-    """The store of a corpus, from the cache or built now and kept there."""
-    fingerprint = hashlib.sha256(f"{FORMAT} {corpus.fingerprint()} {tokenizer.fingerprint}".encode()).hexdigest()
+def prepare(corpus: Corpus, tokenizer: Tokenizer, units: Units | None = None) -> Store:
+    """The store of a corpus, from the cache or built now and kept there; it knows of `units` if they are given."""
+    key = _key(f"{corpus.fingerprint()} {tokenizer.fingerprint}", units)
+    fingerprint = hashlib.sha256(key).hexdigest()
     folder = cache_folder() / "stores" / fingerprint
     if folder.exists():
         try:
@@ -114,13 +120,23 @@ def prepare(corpus: Corpus, tokenizer: Tokenizer) -> Store:
         except CheckpointError:
             shutil.rmtree(folder, ignore_errors=True)
     try:
-        return build_store(corpus, tokenizer, folder, fingerprint=fingerprint)
+        return build_store(corpus, tokenizer, folder, fingerprint=fingerprint, units=units)
     except FileExistsError:
         return Store.open(folder)  # another process was faster
 
 
+def _key(sources: str, units: Units | None) -> bytes:
+    """What a store is made from, in a line."""
+    return f"{FORMAT} {sources}{f' {units.fingerprint}' if units else ''}".encode()
+
+
 def build_store(
-    corpus: Iterable[str], tokenizer: Tokenizer, folder: Path | str, *, fingerprint: str | None = None
+    corpus: Iterable[str],
+    tokenizer: Tokenizer,
+    folder: Path | str,
+    *,
+    fingerprint: str | None = None,
+    units: Units | None = None,
 ) -> Store:
     """Stream a corpus into a store at `folder`, which is whole or not there at all."""
     folder = Path(folder)
@@ -130,7 +146,7 @@ def build_store(
             # A token takes some four bytes of text and two or four of store; compressed text is counted as three times.
             require_space(folder.parent, 3 * corpus.num_bytes, DataError)
         with whole_folder(folder) as beside:
-            _write(corpus, tokenizer, beside, fingerprint)
+            _write(corpus, tokenizer, beside, fingerprint, units)
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
             raise FileExistsError(errno.EEXIST, "a store is there already", str(folder)) from None
@@ -139,38 +155,45 @@ def build_store(
     return Store.open(folder)
 
 
-def _write(corpus: Iterable[str], tokenizer: Tokenizer, folder: Path, fingerprint: str | None) -> None:
+def _write(
+    corpus: Iterable[str], tokenizer: Tokenizer, folder: Path, fingerprint: str | None, units: Units | None
+) -> None:
     num_tokens = num_sentences = num_documents = 0
+    languages: list[int] = []
     counts = {"num_characters": 0, "num_words": 0, "unknown": 0}
-    digest = hashlib.sha256(f"{FORMAT} {tokenizer.fingerprint}".encode())
-    with (
-        (folder / "tokens").open("wb") as tokens,
-        (folder / "sentences").open("wb") as sentences,
-        (folder / "documents").open("wb") as documents,
-    ):
-        for file in (sentences, documents):
-            file.write(np.zeros(1, np.int64).tobytes())
-        for block in _encode(corpus, tokenizer):
-            tokens.write(block.tokens.tobytes())
-            _continue(sentences, block.lengths, num_tokens)
-            _continue(documents, block.counts, num_sentences)
-            digest.update(block.tokens.tobytes())
-            num_tokens += len(block.tokens)
-            num_sentences += len(block.lengths)
-            num_documents += len(block.counts)
-            for name in counts:
-                counts[name] += getattr(block, name)
+    digest = hashlib.sha256(_key(tokenizer.fingerprint, units))
+    names = ["tokens", "sentences", "documents", *(["units"] if units else [])]
+    with ExitStack() as stack:
+        files = {name: stack.enter_context((folder / name).open("wb")) for name in names}
+        for name in ("sentences", "documents"):
+            files[name].write(np.zeros(1, np.int64).tobytes())
+        for part in corpus.parts if isinstance(corpus, Corpus) else [corpus]:
+            languages.append(num_tokens)
+            for block in _encode(part, tokenizer, units):
+                files["tokens"].write(block.tokens.tobytes())
+                _continue(files["sentences"], block.lengths, num_tokens)
+                _continue(files["documents"], block.counts, num_sentences)
+                if units:
+                    files["units"].write(block.units.tobytes())
+                digest.update(block.tokens.tobytes())
+                num_tokens += len(block.tokens)
+                num_sentences += len(block.lengths)
+                num_documents += len(block.counts)
+                for name in counts:
+                    counts[name] += getattr(block, name)
     if num_tokens == 0:
         raise DataError("the corpus holds no text that gives tokens; give other text")
+    arrays = {
+        "tokens": [_width(tokenizer).__name__, num_tokens],
+        "sentences": ["int64", num_sentences + 1],
+        "documents": ["int64", num_documents + 1],
+        "units": ["uint8", num_tokens],
+    }
     meta = {
         "format": FORMAT,
         "fingerprint": fingerprint or digest.hexdigest(),
-        "counts": counts,
-        "arrays": {
-            "tokens": [_width(tokenizer).__name__, num_tokens],
-            "sentences": ["int64", num_sentences + 1],
-            "documents": ["int64", num_documents + 1],
-        },
+        "counts": {**counts, "languages": languages},
+        "arrays": {name: arrays[name] for name in names},
     }
     write_file(folder / "meta.json", json.dumps(meta, indent=2) + "\n")
 
@@ -180,7 +203,7 @@ def _continue(file: BinaryIO, lengths: Numbers, start: int) -> None:
 
 
 def _map(path: Path, dtype: str, length: int) -> Numbers:
-    if dtype not in ("uint16", "uint32", "int64"):
+    if dtype not in ("uint8", "uint16", "uint32", "int64"):
         raise ValueError(f"numbers of kind {dtype!r}")
     expected = length * np.dtype(dtype).itemsize
     found = path.stat().st_size
@@ -198,6 +221,7 @@ class _Part:
     """Some sentences, encoded."""
 
     tokens: Numbers
+    units: Numbers  # of each token; empty where they are not asked for
     lengths: Numbers  # tokens of each sentence
     num_words: int
 
@@ -207,6 +231,7 @@ class _Block:
     """A batch of documents, encoded."""
 
     tokens: Numbers
+    units: Numbers  # of each token; empty where they are not asked for
     lengths: Numbers  # tokens of each sentence
     counts: Numbers  # sentences of each document
     num_characters: int
@@ -214,10 +239,10 @@ class _Block:
     unknown: int
 
 
-def _encode(documents: Iterable[str], tokenizer: Tokenizer) -> Iterator[_Block]:
+def _encode(documents: Iterable[str], tokenizer: Tokenizer, units: Units | None) -> Iterator[_Block]:
     """Encode batches in parallel and give them back in order, never holding more than a few."""
     waiting: deque[Future[_Block]] = deque()
-    encoder = _Encoder(tokenizer)
+    encoder = _Encoder(tokenizer, units)
     with ThreadPoolExecutor(_NUM_WORKERS) as pool:
         try:
             for batch in _batches(documents):
@@ -248,16 +273,20 @@ def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
 class _Encoder:
     """Splits, encodes and counts a batch of documents."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, units: Units | None) -> None:
         self.tokenizer = tokenizer
         self.end = tokenizer.specials.end
-        self.table = Table.of(tokenizer)
+        self.units = units
+        self.table = Table.of(tokenizer) if units is None else None
+        if units:
+            units.find("")  # learns what it has to, before threads share it
 
     def __call__(self, documents: list[str]) -> _Block:
         split = [split_sentences(mend(document)) for document in documents]
         sentences = [sentence for pieces in split for sentence in pieces]
         parts = [self._part(part) for part in _batches(sentences)]  # one document may be longer than a batch
         tokens = np.concatenate([part.tokens for part in parts] or [np.zeros(0, np.uint32)])
+        units = np.concatenate([part.units for part in parts] or [np.zeros(0, np.uint8)])
         lengths = np.concatenate([part.lengths for part in parts] or [np.zeros(0, np.int64)])
         unknown = int(np.count_nonzero(tokens == self.tokenizer.specials.unknown))
         owners = np.repeat(np.arange(len(split)), [len(pieces) for pieces in split])[lengths > 0]
@@ -266,10 +295,13 @@ class _Encoder:
         counts = counts[counts > 0]
         if self.end is not None:
             ends = np.cumsum(counts) - 1
-            tokens = np.insert(tokens, np.cumsum(lengths)[ends], self.end)
+            places = np.cumsum(lengths)[ends]
+            tokens = np.insert(tokens, places, self.end)
+            units = np.insert(units, places, 0) if self.units else units
             lengths[ends] += 1
         return _Block(
             tokens=tokens.astype(_width(self.tokenizer), copy=False),
+            units=units,
             lengths=lengths,
             counts=counts,
             num_characters=sum(map(len, documents)),
@@ -279,9 +311,26 @@ class _Encoder:
 
     def _part(self, sentences: list[str]) -> _Part:
         text = Text.of(sentences)
+        units: Numbers = np.zeros(0, np.uint8)
         found = self.table.encode(text) if self.table else None
-        if found is None:
+        if self.units:
+            encodings = guarded(self.tokenizer.backend.encode_batch, sentences, add_special_tokens=False)
+            rows = [np.array(encoding.ids, np.uint32) for encoding in encodings]
+            units = _units(self.units, sentences, [encoding.offsets for encoding in encodings])
+        elif found is None:
             rows = self.tokenizer.encode_ids(sentences)
-            found = np.concatenate(rows), np.array([len(row) for row in rows])
-        tokens, lengths = found
-        return _Part(tokens=tokens, lengths=lengths, num_words=_count_words(text))
+        tokens, lengths = found or (np.concatenate(rows), np.array([len(row) for row in rows]))
+        return _Part(tokens=tokens, units=units, lengths=lengths, num_words=_count_words(text))
+
+
+def _units(units: Units, sentences: list[str], offsets: list[list[tuple[int, int]]]) -> Numbers:
+    """The bits of every token, from the characters that it stands for."""
+    lengths = np.array(list(map(len, offsets)))
+    starts = np.cumsum([0, *(len(sentence) + 1 for sentence in sentences)])[:-1]
+    bounds = np.array([bound for row in offsets for bound in row], np.int64).reshape(-1, 2)
+    bounds += np.repeat(starts, lengths)[:, None]
+    bits = np.zeros(len(bounds), np.uint8)
+    # All at once, with a line's end between, over which no unit goes on.
+    for level, spans in units.find("\n".join(sentences)).items():
+        bits |= align(spans, *bounds.T) * np.uint8(level)
+    return bits

@@ -11,10 +11,11 @@ from typing import Any, Self
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
-from tokenizers import AddedToken, Encoding, models, normalizers, processors
+from tokenizers import AddedToken, Encoding, processors
 
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.files import size, write_file
+from polyseme.text.published import Published, read_published, read_settings, style_of
 from polyseme.text.vocabulary import (
     TokenizerConfig,
     cut,
@@ -48,10 +49,12 @@ _LAYOUTS: dict[str, dict[str, str]] = {
         "mask": "<mask>",
         "end": "</s>",
     },
-    "gpt": {"unknown": "<unk>"},
+    # The paper has no end of a document; published vocabularies lack it, and those that are trained here do not.
+    "gpt": {"unknown": "<unk>", "pad": "<end>", "end": "<end>"},
     "plain": {"pad": "<pad>", "unknown": "<unk>", "start": "<s>", "separator": "</s>", "end": "</s>"},
 }
-_LAST = {"gpt2": ["<|endoftext|>"], "roberta": ["<mask>"]}  # these follow the vocabulary, as published
+_LAST = {"gpt2": ["<|endoftext|>"], "gpt": ["<end>"], "roberta": ["<mask>"]}  # these follow the vocabulary, as published
+_LEFT = ("gpt", "gpt2")  # one token ends a text and begins the next
 # What transformers calls the roles, the first name it has being the one that counts.
 _FOREIGN = {
     "pad": ["pad_token"],
@@ -126,15 +129,14 @@ class Tokenizer:
         num_learned = num_tokens - len(specials) - len(last) - (256 if config.kind == "byte-bpe" else 0)
         if num_learned < _FEWEST:
             raise DataError(f"the corpus has only {max(num_learned, 0)} different tokens; give more text")
-        return cls._build(model, config)
+        return cls._build(Published(model=model, config=config))
 
     @classmethod
-    def _build(
-        cls, model: models.Model, config: TokenizerConfig, normalizer: normalizers.Normalizer | None = None
-    ) -> Self:
-        backend = stages(config, model)
-        backend.normalizer = normalizer or backend.normalizer
-        layout = _LAYOUTS[config.specials]
+    def _build(cls, given: Published) -> Self:
+        config = given.config
+        backend = stages(config, given.model)
+        backend.normalizer = given.normalizer or backend.normalizer
+        layout = {**_LAYOUTS[config.specials], **given.specials}
         found = {role: token for role, token in layout.items() if backend.token_to_id(token) is not None}
         # A mask in a sentence has a space before it, which RoBERTa counts as its own.
         backend.add_special_tokens(
@@ -208,7 +210,7 @@ class Tokenizer:
         for role, (name, *others) in _FOREIGN.items():
             if role in names and not (bert and role == "end"):
                 settings |= dict.fromkeys([name, *(others if not bert else [])], names[role])
-        if self.config.specials == "gpt2" and "end" in names:
+        if self.config.specials in _LEFT and "end" in names:
             settings["bos_token"] = names["end"]
             settings.pop("sep_token", None)
         if max_length is not None:
@@ -222,9 +224,9 @@ class Tokenizer:
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
-        """Read what `save`, transformers, Google's BERT or OpenAI's GPT-2 wrote."""
+        """Read what `save`, transformers or the authors of a published model wrote."""
         folder = Path(folder)
-        settings = _read_json(folder / "special_tokens_map.json") | _read_json(folder / "tokenizer_config.json")
+        settings = read_settings(folder / "special_tokens_map.json") | read_settings(folder / "tokenizer_config.json")
         if (folder / "tokenizer.json").is_file():
             try:
                 backend = guarded(tokenizers.Tokenizer.from_file, str(folder / "tokenizer.json"))
@@ -235,15 +237,7 @@ class Tokenizer:
             else:
                 config = _recognize(backend)
             return cls(backend, config, _specials(backend, _names(settings, config), config.kind))
-        model, config = _published(folder, settings)
-        normalizer = None
-        if config.kind == "wordpiece":
-            normalizer = normalizers.BertNormalizer(
-                handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
-                strip_accents=settings.get("strip_accents"),
-                lowercase=config.lowercase,
-            )
-        return cls._build(model, config, normalizer)
+        return cls._build(read_published(folder, settings))
 
     def _part(self, text: str, room: int | None) -> "_Part":
         if room is None and len(text) > LONGEST_TEXT:
@@ -356,18 +350,6 @@ def _specials(backend: tokenizers.Tokenizer, names: Mapping[str, str], kind: str
     return Specials(**found)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path}: not readable as JSON; copy it again")
-    return content
-
-
 def _recognize(backend: tokenizers.Tokenizer) -> TokenizerConfig:
     """The settings that come nearest to a tokenizer made elsewhere."""
     state = json.loads(backend.to_str())
@@ -377,61 +359,17 @@ def _recognize(backend: tokenizers.Tokenizer) -> TokenizerConfig:
         kind = "byte-bpe"
     lowercase = kind != "byte-bpe" and re.search(r'"lowercase": true|"Lowercase"', json.dumps(state["normalizer"]))
     return TokenizerConfig.parse(
-        {"kind": kind, "specials": _style(vocab), "lowercase": bool(lowercase)}, group="tokenizer"
+        {"kind": kind, "specials": style_of(vocab), "lowercase": bool(lowercase)}, group="tokenizer"
     )
-
-
-def _style(vocab: Mapping[str, int]) -> str:
-    marks = {"[CLS]": "bert", "<mask>": "roberta", "<s>": "plain", "<|endoftext|>": "gpt2", "[UNK]": "bert"}
-    return next((style for mark, style in marks.items() if mark in vocab), "gpt")
 
 
 def _names(settings: Mapping[str, Any], config: TokenizerConfig) -> dict[str, str]:
     """Special tokens by role, from what transformers wrote or else from their usual names."""
     names = dict(_LAYOUTS[config.specials])
-    if "polyseme" in settings:
-        return names
     for role, keys in _FOREIGN.items():
         values = [settings.get(key) for key in keys]
         tokens = [value.get("content") if isinstance(value, dict) else value for value in values]
         named = next((token for token in tokens if isinstance(token, str)), None)
-        if named is not None and not (config.specials == "gpt2" and role in ("start", "separator")):
+        if named is not None and not (config.specials in _LEFT and role in ("start", "separator")):
             names[role] = named
     return names
-
-
-def _published(folder: Path, settings: Mapping[str, Any]) -> tuple[models.Model, TokenizerConfig]:
-    """BERT's vocab.txt, or the vocabulary and merges of GPT, GPT-2 and RoBERTa."""
-
-    def first(*names: str) -> Path | None:
-        return next((folder / name for name in names if (folder / name).is_file()), None)
-
-    words, codes = first("vocab.txt"), first("vocab.json", "encoder.json")
-    merges = first("merges.txt", "vocab.bpe")
-    try:
-        if words is not None:
-            lines = words.read_text(encoding="utf-8").split("\n")
-            vocab = {line.rstrip("\r"): number for number, line in enumerate(lines) if line}
-            lowercase = bool(settings.get("do_lower_case", True))
-            config = TokenizerConfig(kind="wordpiece", specials="bert", lowercase=lowercase)
-            return models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100), config
-        if codes is not None and merges is not None:
-            vocab = _read_json(codes)
-            lines = merges.read_text(encoding="utf-8").split("\n")
-            pairs = [
-                (a, b)
-                for a, _, b in (line.partition(" ") for line in lines if line and not line.startswith("#version"))
-            ]
-            if any(token.endswith("</w>") for token in vocab):
-                vocab.setdefault("<unk>", 0)
-                config = TokenizerConfig(kind="bpe", specials="gpt")
-                return models.BPE(vocab, pairs, unk_token="<unk>", end_of_word_suffix="</w>"), config
-            config = TokenizerConfig.parse(
-                {"kind": "byte-bpe", "specials": _style(vocab), "lowercase": False}, group="tokenizer"
-            )
-            return guarded(models.BPE, vocab, pairs), config
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder}: the vocabulary cannot be read ({error}); copy it again") from None
-    raise CheckpointError(
-        f"{folder}: no tokenizer here; it needs tokenizer.json, vocab.txt, or vocab.json and merges.txt"
-    )

@@ -20,6 +20,7 @@ _CHUNK = 4_000  # characters of the sample drawn together
 _SURROGATE = re.compile("[\ud800-\udfff]")
 IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _RUN = re.compile(f"[{IDEOGRAPHS}]+")
+SINGLE_SPACES = (normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Strip())
 
 
 class TokenizerConfig(Config):
@@ -100,19 +101,25 @@ def stages(config: TokenizerConfig, model: models.Model) -> tokenizers.Tokenizer
         backend.decoder = decoders.ByteLevel()
     elif config.kind == "unigram":
         plain = [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()] if config.lowercase else []
-        spaces = [normalizers.Replace(tokenizers.Regex(r"\s+"), " "), normalizers.Strip()]
-        backend.normalizer = normalizers.Sequence([*plain, normalizers.NFKC(), *spaces])
+        backend.normalizer = normalizers.Sequence([*plain, normalizers.NFKC(), *SINGLE_SPACES])
         backend.pre_tokenizer = pre_tokenizers.Metaspace()
         backend.decoder = decoders.Metaspace()
     else:
         backend.normalizer = normalizers.BertNormalizer(lowercase=config.lowercase)
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        backend.decoder = decoders.BPEDecoder() if config.kind == "bpe" else decoders.WordPiece()
+        backend.decoder = _words_decoder() if config.kind == "bpe" else decoders.WordPiece()
         if config.kind == "char":
             every = pre_tokenizers.Split(tokenizers.Regex(r"\S"), "isolated")
             backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), every])
             backend.decoder = decoders.Fuse()
     return backend
+
+
+def _words_decoder() -> decoders.Decoder:
+    """Words between spaces, but for those that were only put around ideographs and before punctuation."""
+    wide = f"\u3000-\u303f\uff01-\uff60{IDEOGRAPHS}"
+    unwritten = tokenizers.Regex(f" (?=[.,;:!?)\\]{wide}])|(?<=[(\\[{wide}]) ")
+    return decoders.Sequence([decoders.BPEDecoder(), decoders.Fuse(), decoders.Replace(unwritten, "")])
 
 
 def learn_vocabulary(

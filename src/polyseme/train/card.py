@@ -27,13 +27,15 @@ def write_card(folder: Path, recipe: Recipe, store: Store, encoder: Encoder, com
     last = rows[-1] if rows else {}
     dev: dict[str, float] = next((row["dev"] for row in reversed(rows) if "dev" in row), {})
     parameters = sum(weight.numel() for weight in encoder.parameters())
-    scores = "\n".join(f"| {_FIGURES.get(name, name)} | {value:.4f} |" for name, value in dev.items())
+    scores = "\n".join(f"| {_described(name)} | {value:.4f} |" for name, value in dev.items())
     architecture = ", ".join(f"{name} {value}" for name, value in recipe.model.model_dump().items())
     measured = (
         f"## Measured on the dev text\n\n| figure | value |\n|---|---|\n{scores}\n"
         if dev
         else "No dev text was given.\n"
     )
+    base = recipe.plan.base
+    begun = f"Adapted by Polyseme from `{Path(base).name}` (`{base}`)" if base else "Pretrained by Polyseme"
     opens = (
         f"It opens with `transformers` too: `AutoModel.from_pretrained({str(folder)!r})`.\n" if encoder.foreign else ""
     )
@@ -41,7 +43,7 @@ def write_card(folder: Path, recipe: Recipe, store: Store, encoder: Encoder, com
         folder / "README.md",
         f"""# {folder.name}: {recipe.family}, {parameters:,} parameters
 
-Pretrained by Polyseme on {store.num_words:,} words ({store.num_documents:,} documents, {store.num_tokens:,} tokens) of
+{begun} on {store.num_words:,} words ({store.num_documents:,} documents, {store.num_tokens:,} tokens) of
 {", ".join(f"`{Path(path).name}`" for path in recipe.data.corpus)}: {last.get("tokens", 0):,} tokens seen in
 {last.get("step", 0):,} steps and {last.get("seconds", 0):.0f} seconds of learning
 (budget {recipe.plan.budget}, seed {recipe.plan.seed}).
@@ -62,3 +64,8 @@ Every setting is in `recipe.toml`, every figure in `history.jsonl`. The model kn
 else, errors and prejudices included.
 """,
     )
+
+
+def _described(figure: str) -> str:
+    name, _, language = figure.rpartition("_")
+    return _FIGURES.get(figure) or (f"{_FIGURES[name]}, {language}" if name in _FIGURES else figure)

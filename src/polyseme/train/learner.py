@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import time
@@ -106,8 +107,7 @@ class GradientLearner:
                 yield self._learn(batch, started)
 
     def _draw(self, ahead: ThreadPoolExecutor, step: int) -> Future[Batch]:
-        source = self.source.shortened(shortening(self.plan, step))
-        return ahead.submit(self.objective.batch, source, seed=self.plan.seed, step=step)
+        return ahead.submit(draw, self.objective, self.source, self.plan, step)
 
     def _learn(self, batch: Batch, started: float) -> Step:
         rate = rate_at(self.plan, self.done)
@@ -189,14 +189,15 @@ class GradientLearner:
             "micro_tokens": self.micro_tokens,
         }
         weights = {name: weight.detach() for name, weight in self.weights.items()}
-        return LearnerState(tensors={"weights": weights, "optimizer": moments}, values=values)
+        tensors = {"weights": weights} | ({"optimizer": moments} if moments else {})  # none before the first step
+        return LearnerState(tensors=tensors, values=values)
 
     def restore(self, state: LearnerState) -> None:
         """Stand where that state was taken."""
         with torch.no_grad():
             for name, weight in self.weights.items():
                 weight.copy_(state.tensors["weights"][name])
-        for name, tensor in state.tensors["optimizer"].items():
+        for name, tensor in state.tensors.get("optimizer", {}).items():
             weight_name, _, moment = name.rpartition(".")
             self.optimizer.state[self.weights[weight_name]][moment] = tensor.clone()
         self.done = int(state.values["done"])
@@ -204,6 +205,12 @@ class GradientLearner:
         self.seconds = float(state.values["seconds"])
         self.bad_steps = int(state.values["bad_steps"])
         self.micro_tokens = int(state.values["micro_tokens"])
+
+
+def draw(objective: Objective, source: Source, plan: PlanConfig, step: int) -> Batch:
+    """What is learnt from at a step, counted from 0."""
+    source = dataclasses.replace(source.shortened(shortening(plan, step)), num_steps=plan.steps)
+    return objective.batch(source, seed=plan.seed, step=step)
 
 
 def evaluate(encoder: Encoder, objective: Objective, source: Source, *, num_batches: int) -> dict[str, float]:

@@ -66,6 +66,7 @@ class PlanConfig(Config):
     steps: int = Field(0, ge=0)  # what the budget came to; measured once and then kept
     seed: int = Field(0, ge=0, lt=2**32)
     start: Literal["paper", "fast"] = "paper"  # first weights: as published, or such that learning sets in sooner
+    base: str = ""  # the model whose weights it goes on from instead
     batch_tokens: int = Field(4096, ge=1)  # tokens behind one move of the weights
     micro_tokens: int = Field(16384, ge=1)  # of these, tokens that go through the model at once
     rate: float = Field(1e-3, gt=0)  # the highest learning rate

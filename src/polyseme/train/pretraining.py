@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +17,20 @@ from polyseme.files import cache_folder, whole_folder
 from polyseme.machine import num_cores
 from polyseme.models import FAMILIES
 from polyseme.models.base import Encoder
-from polyseme.models.directory import CONFIG, WEIGHTS, write_manifest, write_model
+from polyseme.models.directory import CONFIG, WEIGHTS, weightless, write_manifest, write_model
 from polyseme.models.start import start_fast
 from polyseme.objectives import Source, Together, build_objective
+from polyseme.tensors import Batch
 from polyseme.text.corpus import Corpus
+from polyseme.text.languages import Languages, by_language, split_name
 from polyseme.text.samples import SAMPLES, sample_text
 from polyseme.text.store import Store, prepare
 from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.units import Units
+from polyseme.train.adapting import Base
 from polyseme.train.card import write_card
 from polyseme.train.estimate import NUM_EVALUATIONS, Pace, check_memory, measure_pace
-from polyseme.train.learner import GradientLearner, Step, evaluate
+from polyseme.train.learner import GradientLearner, Step, draw, evaluate
 from polyseme.train.plan import SIZES, Budget, choose_size
 from polyseme.train.recipe import RECIPE, Recipe
 from polyseme.train.run import Run, check_unused
@@ -49,14 +53,32 @@ class Progress:
 
 def open_corpora(recipe: Recipe) -> tuple[Corpus, Corpus | None]:
     """The text to learn from and the text to measure on; a sample brings both."""
-    corpus, dev = recipe.data.corpus, recipe.data.dev
-    if not corpus:
+    data = recipe.data
+    if not data.corpus:
         raise ConfigError(f"there is no text to learn from; give --corpus a path, or a sample: {', '.join(SAMPLES)}")
-    if len(corpus) == 1 and corpus[0] in SAMPLES and not Path(corpus[0]).exists():
-        text = sample_text(corpus[0])
-        return Corpus(*text.train), Corpus(*(dev or text.dev), column=recipe.data.column)
-    train = Corpus(*corpus, column=recipe.data.column)
-    return train, Corpus(*dev, column=recipe.data.column) if dev else None
+    train, dev = by_language(data.corpus), by_language(data.dev)
+    for language, paths in train.items():
+        if len(paths) == 1 and _is_sample(paths[0]):
+            text = sample_text(paths[0])
+            train[language] = list(map(str, text.train))
+            if not data.dev:
+                dev[language] = list(map(str, text.dev))
+    return _open(train, data.column), _open(dev, data.column) if dev else None
+
+
+def _open(paths: Mapping[str, Sequence[str]], column: str) -> Corpus:
+    parts = {language: Corpus(*named, column=column) for language, named in paths.items()}
+    return Languages(parts) if len(parts) > 1 else next(iter(parts.values()))
+
+
+def _is_sample(path: str) -> bool:
+    return path in SAMPLES and not Path(path).exists()
+
+
+def prepare_dev(corpus: Corpus | None, tokenizer: Tokenizer) -> dict[str, Store]:
+    """The text to measure on, and that of each language if it has several; the whole has no name."""
+    parts = zip(corpus.names, corpus.parts, strict=True) if isinstance(corpus, Languages) else ()
+    return {language: prepare(part, tokenizer) for language, part in [("", corpus), *parts] if part}
 
 
 def sized_recipe(family: str, size: str, overrides: Iterable[str] = (), **rest: Any) -> Recipe:
@@ -71,13 +93,17 @@ def sized_recipe(family: str, size: str, overrides: Iterable[str] = (), **rest: 
 def train_tokenizer(recipe: Recipe, corpus: Corpus) -> Tokenizer:
     """Train a tokenizer on a corpus, or take the one that the same text and settings gave before."""
     key = f"{corpus.fingerprint()[:24]}-{recipe.tokenizer.digest()}-{recipe.model.vocab_size}"
+    texts: Iterable[str] = corpus
+    if isinstance(corpus, Languages):
+        key += f"-{recipe.data.sampling:g}"
+        texts = corpus.drawn(recipe.data.sampling, recipe.tokenizer.sample_bytes)
     folder = cache_folder() / "tokenizers" / key
     if folder.is_dir():
         try:
             return Tokenizer.load(folder)
         except CheckpointError:
             shutil.rmtree(folder)
-    tokenizer = Tokenizer.train(recipe.tokenizer, corpus, vocab_size=recipe.model.vocab_size)
+    tokenizer = Tokenizer.train(recipe.tokenizer, texts, vocab_size=recipe.model.vocab_size)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with whole_folder(folder) as beside:
@@ -88,6 +114,38 @@ def train_tokenizer(recipe: Recipe, corpus: Corpus) -> Tokenizer:
         if not folder.is_dir():
             raise DataError(f"{folder} cannot be written ({error.strerror}); make room or set POLYSEME_CACHE") from None
     return tokenizer
+
+
+def find_units(recipe: Recipe, texts: Corpus | Sequence[str]) -> Units | None:
+    """What finds the units of a text, if they are hidden together."""
+    return Units(recipe.data, texts) if recipe.objective.uses_units else None
+
+
+def prepare_again(out: Path, recipe: Recipe, corpus: Corpus, tokenizer: Tokenizer) -> Store:
+    """The text of a run that began before."""
+    store = prepare(corpus, tokenizer, find_units(recipe, corpus))
+    if store.fingerprint != recipe.data.fingerprint:
+        raise DataError(f"the text of {out} has changed since it began; put it back, or start anew elsewhere")
+    return store
+
+
+def source_of(recipe: Recipe, store: Store) -> Source:
+    """The rows that are learnt from."""
+    length = recipe.data.length
+    return Source(store, length, max(1, recipe.plan.batch_tokens // length), sampling=recipe.data.sampling)
+
+
+def draw_batch(out: Path, step: int, *, watch: Watch = nullcontext) -> tuple[Batch, Tokenizer, Together]:
+    """What a run learns from at a step, counted from 0, and who asks; its model is not needed for that."""
+    recipe, tokenizer = Recipe.load(out), Tokenizer.load(out)
+    if step >= recipe.plan.steps:
+        raise ConfigError(f"{out} has {recipe.plan.steps:,} steps, and the first is 0; give a --step below that")
+    corpus, _ = open_corpora(recipe)
+    with watch(corpus):
+        store = prepare_again(out, recipe, corpus, tokenizer)
+    with weightless():
+        objective = build_objective(recipe.objective, FAMILIES[recipe.family](recipe.model), tokenizer.specials)
+    return draw(objective, source_of(recipe, store), recipe.plan, step), tokenizer, objective
 
 
 def build_encoder(recipe: Recipe, tokenizer: Tokenizer) -> tuple[Encoder, Together]:
@@ -102,7 +160,7 @@ def build_encoder(recipe: Recipe, tokenizer: Tokenizer) -> tuple[Encoder, Togeth
 class Pretraining:
     """A run and what drives it; iterate over `steps` and it learns, records, evaluates, saves."""
 
-    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, store: Store, dev: Store | None) -> None:
+    def __init__(self, recipe: Recipe, tokenizer: Tokenizer, store: Store, dev: Mapping[str, Store]) -> None:
         if recipe.plan.threads:
             torch.set_num_threads(recipe.plan.threads)
         length = recipe.data.length
@@ -110,34 +168,50 @@ class Pretraining:
             raise DataError(f"the corpus has {store.num_tokens:,} tokens, too few for rows of {length}; give more text")
         self.recipe = recipe
         self.tokenizer = tokenizer
-        self.source = Source(store, length, max(1, recipe.plan.batch_tokens // length))
-        self.dev = None if dev is None else Source(dev, length, max(1, _DEV_ROW_TOKENS // length), measuring=True)
+        self.source = source_of(recipe, store)
+        num_rows = max(1, _DEV_ROW_TOKENS // length)
+        self.dev_languages = {name: Source(text, length, num_rows, measuring=True) for name, text in dev.items()}
+        self.dev = self.dev_languages.pop("", None)  # all of them together
         self.encoder, self.objective = build_encoder(recipe, tokenizer)
         self.learner = GradientLearner(self.encoder, self.objective, self.source, recipe.plan)
         self.run: Run | None = None
         self.resumed_at = 0
 
     @classmethod
-    def start(cls, recipe: Recipe, out: Path, *, watch: Watch = nullcontext) -> Self:
-        """Begin a run in a new directory; `watch` surrounds the reading of the text, and may show how far it is."""
+    def start(
+        cls, recipe: Recipe, out: Path, *, base: Base | None = None, num_words: int = 0, watch: Watch = nullcontext
+    ) -> Self:
+        """Begin a run in a new directory; `watch` surrounds the reading of the text, and may show how far it is.
+
+        With `base` it goes on from that model, with up to `num_words` new words in its vocabulary.
+        """
+        if recipe.plan.base and base is None:
+            raise ConfigError("plan.base: to go on from a model, say polyseme adapt MODEL")
         check_unused(out)
         check_memory(recipe)
         corpus, dev_corpus = open_corpora(recipe)
         with watch(corpus):
-            tokenizer = train_tokenizer(recipe, corpus)
-            store = prepare(corpus, tokenizer)
-        dev = prepare(dev_corpus, tokenizer) if dev_corpus else None
+            base = base and base.extended(corpus, num_words)
+            tokenizer = base.tokenizer if base else train_tokenizer(recipe, corpus)
+            store = prepare(corpus, tokenizer, find_units(recipe, corpus))
+        dev = prepare_dev(dev_corpus, tokenizer)
         recipe = dataclasses.replace(
             recipe,
-            model=recipe.model.replace(vocab_size=tokenizer.vocab_size),
+            model=recipe.model.replace(vocab_size=base.vocab_size if base else tokenizer.vocab_size),
             data=recipe.data.replace(
-                corpus=_absolute(recipe.data.corpus), dev=_absolute(recipe.data.dev), fingerprint=store.fingerprint
+                corpus=_absolute(recipe.data.corpus),
+                dev=_absolute(recipe.data.dev),
+                lexicon=recipe.data.lexicon and str(Path(recipe.data.lexicon).absolute()),
+                entities=recipe.data.entities and str(Path(recipe.data.entities).absolute()),
+                fingerprint=store.fingerprint,
             ),
         )
         training = cls(recipe, tokenizer, store, dev)
+        if base:
+            base.fill(training.encoder, training.objective)
         steps = training._steps_of_budget()
         training._freeze(steps, None if steps else training._measure_pace())
-        training.run = Run.create(out, training.recipe, tokenizer)
+        training.run = Run.create(out, training.recipe, tokenizer, first=training.learner if base else None)
         return training
 
     @classmethod
@@ -149,10 +223,8 @@ class Pretraining:
             corpus, dev_corpus = open_corpora(recipe)
             tokenizer = Tokenizer.load(out)
             with watch(corpus):
-                store = prepare(corpus, tokenizer)
-            if store.fingerprint != recipe.data.fingerprint:
-                raise DataError(f"the text of {out} has changed since it began; put it back, or start anew elsewhere")
-            training = cls(recipe, tokenizer, store, prepare(dev_corpus, tokenizer) if dev_corpus else None)
+                store = prepare_again(out, recipe, corpus, tokenizer)
+            training = cls(recipe, tokenizer, store, prepare_dev(dev_corpus, tokenizer))
             training.run = run
             training.resumed_at = run.restore(training.learner)
         except BaseException:
@@ -168,8 +240,9 @@ class Pretraining:
         documents = _some(corpus)
         tokenizer = Tokenizer.train(recipe.tokenizer, documents, vocab_size=recipe.model.vocab_size)
         recipe = dataclasses.replace(recipe, model=recipe.model.replace(vocab_size=tokenizer.vocab_size))
-        dev = Store.from_documents(_some(dev_corpus), tokenizer) if dev_corpus else None
-        training = cls(recipe, tokenizer, Store.from_documents(documents, tokenizer), dev)
+        dev = {"": Store.from_documents(_some(dev_corpus), tokenizer)} if dev_corpus else {}
+        store = Store.from_documents(documents, tokenizer, find_units(recipe, documents))
+        training = cls(recipe, tokenizer, store, dev)
         share = sum(len(document.encode()) for document in documents) / max(1, corpus.num_bytes)
         pace = training._measure_pace()
         steps = training._steps_of_budget(text_share=min(1.0, share))
@@ -198,10 +271,15 @@ class Pretraining:
             raise
 
     def evaluate(self, *, whole: bool = False) -> dict[str, float]:
-        """Figures on the dev text: a fixed part of it, or all."""
+        """Figures on the dev text: a fixed part of it, or all, and then also on each of its languages."""
         assert self.dev is not None
         num_batches = self._dev_batches(_ALL_DEV_TOKENS) if whole else self.recipe.plan.evaluate_batches
-        return evaluate(self.encoder, self.objective, self.dev, num_batches=num_batches)
+        figures = evaluate(self.encoder, self.objective, self.dev, num_batches=num_batches)
+        for language, source in self.dev_languages.items() if whole else ():
+            num_batches = _num_batches(source, _ALL_DEV_TOKENS // len(self.dev_languages))
+            found = evaluate(self.encoder, self.objective, source, num_batches=num_batches)
+            figures |= {f"{name}_{language}": value for name, value in found.items()}
+        return figures
 
     def pause(self) -> bool:
         """Save where it stands, and say whether that went well."""
@@ -228,6 +306,11 @@ class Pretraining:
         return folder
 
     @property
+    def folder(self) -> Path:
+        """Where the run is kept."""
+        return self._run.folder
+
+    @property
     def _run(self) -> Run:
         assert self.run is not None, "a dry run cannot learn"
         return self.run
@@ -237,9 +320,7 @@ class Pretraining:
         return self.objective.names[-1]  # the first only draws rows where there are two
 
     def _dev_batches(self, tokens: int) -> int:
-        if self.dev is None:
-            return 0
-        return max(1, min(tokens, self.dev.store.num_tokens) // (self.dev.num_rows * self.dev.length))
+        return _num_batches(self.dev, tokens) if self.dev else 0
 
     def _steps_of_budget(self, *, text_share: float = 1.0) -> int | None:
         tokens = round(self.source.store.num_tokens / text_share)
@@ -263,15 +344,25 @@ class Pretraining:
         self.learner = GradientLearner(self.encoder, self.objective, self.source, self.recipe.plan)
 
 
+def _num_batches(source: Source, tokens: int) -> int:
+    return max(1, min(tokens, source.store.num_tokens) // (source.num_rows * source.length))
+
+
 def _absolute(paths: Sequence[str]) -> list[str]:
-    return [path if path in SAMPLES and not Path(path).exists() else str(Path(path).absolute()) for path in paths]
+    absolute = []
+    for language, path in map(split_name, paths):
+        whole = path if _is_sample(path) else str(Path(path).absolute())
+        absolute.append(f"{language}={whole}" if language else whole)
+    return absolute
 
 
 def _some(corpus: Corpus) -> list[str]:
-    documents, characters = [], 0
-    for document in corpus:
-        documents.append(document)
-        characters += len(document)
-        if characters > _DRY_CHARACTERS:
-            break
+    documents = []
+    for part in corpus.parts:
+        characters = 0
+        for document in part:
+            documents.append(document)
+            characters += len(document)
+            if characters > _DRY_CHARACTERS / len(corpus.parts):
+                break
     return documents

@@ -14,25 +14,27 @@ from typing import Any, Self
 import tomli_w
 from pydantic import Field, field_validator
 
-from polyseme.config import Config, nearest
+from polyseme.config import nearest
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.files import write_file
 from polyseme.models import FAMILIES
 from polyseme.models.base import ModelConfig
 from polyseme.objectives import OBJECTIVES
+from polyseme.text.units import UnitsConfig
 from polyseme.text.vocabulary import TokenizerConfig
 from polyseme.train.plan import PlanConfig
 
 RECIPE = "recipe.toml"
 
 
-class DataConfig(Config):
+class DataConfig(UnitsConfig):
     """What is read."""
 
-    corpus: tuple[str, ...] = ()  # files, folders or patterns; or the name of a built-in sample
+    corpus: tuple[str, ...] = ()  # files, folders or patterns, as en=PATH of one language; or a built-in sample
     dev: tuple[str, ...] = ()  # text that is never learnt from
     column: str = "text"  # of jsonl, csv, tsv and parquet
     length: int = Field(128, ge=8)  # tokens a row
+    sampling: float = Field(0.7, ge=0, le=1)  # languages are drawn by their share of the text to this power; 1: as is
     fingerprint: str = ""  # of the text and the tokenizer; written when the training starts
 
     @field_validator("corpus", "dev")
@@ -85,6 +87,8 @@ class Recipe:
             raise ConfigError(
                 f"tokenizer.specials: {recipe.tokenizer.specials!r} has no mask; say bert or roberta for a {family}"
             )
+        if family == "roberta" and recipe.tokenizer.specials != "roberta":
+            raise ConfigError("tokenizer.specials: a roberta counts its positions from the id of <pad>; say roberta")
         if recipe.data.length > recipe.model.max_length:
             lengths = f"data.length = {recipe.data.length} is more than model.max_length = {recipe.model.max_length}"
             raise ConfigError(f"{lengths}; change one")
@@ -98,6 +102,12 @@ class Recipe:
         values = read_preset(family, size, recipe)
         for group, settings in changes.items():
             values[group] = {**values.get(group, {}), **settings}
+        return cls.build(values, overrides)
+
+    @classmethod
+    def build(cls, values: Mapping[str, Any], overrides: Iterable[str]) -> Self:
+        """A checked recipe of plain values, with `group.setting=value` overrides on top."""
+        values = dict(values)
         for override in overrides:
             _override(values, override)
         return cls.parse(values)

@@ -6,6 +6,7 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import IO, Any, Self
@@ -39,8 +40,11 @@ class Run:
         self._last = (0, 0.0)  # tokens and seconds at the last record
 
     @classmethod
-    def create(cls, folder: Path, recipe: Recipe, tokenizer: Tokenizer) -> Self:
-        """Start in a new or empty directory; the recipe is written last, so that where there is one there is a run."""
+    def create(cls, folder: Path, recipe: Recipe, tokenizer: Tokenizer, *, first: Learner | None = None) -> Self:
+        """Start in a new or empty directory; the recipe is written last, so that where there is one there is a run.
+
+        What the seed alone does not tell, a learner brings as a checkpoint before the `first` step.
+        """
         check_unused(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -49,12 +53,19 @@ class Run:
         lock = _lock(folder)
         try:
             remove_leavings(folder)
+            shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
             tokenizer.save(folder)
+            run = cls(folder, recipe, lock)
+            if first is not None:
+                save_checkpoint(folder / CHECKPOINTS, first.state(), step=0, fingerprint=run.fingerprint)
             recipe.save(folder)
         except OSError as error:
             lock.close()
             raise CheckpointError(f"{folder} cannot be written ({error.strerror}); choose another --out") from None
-        return cls(folder, recipe, lock)
+        except CheckpointError:
+            lock.close()
+            raise
+        return run
 
     @classmethod
     def open(cls, folder: Path, recipe: Recipe) -> Self:
@@ -124,6 +135,8 @@ class Run:
             learner.restore(state)
             self._saved_step = step
             self._last = (int(state.values.get("tokens", 0)), float(state.values.get("seconds", 0.0)))
+        elif self.recipe.plan.base:
+            raise CheckpointError(f"{self.folder} has no checkpoint that can be read; start anew elsewhere")
         self._forget_after(step)
         return step
 
@@ -160,7 +173,7 @@ def check_unused(folder: Path) -> None:
     if (folder / RECIPE).exists():
         raise CheckpointError(f"{folder} holds a run already; go on with it by --resume, or choose another --out")
     # A start that was killed early leaves these; they are written again.
-    leavings = {LOCK, "tokenizer.json", "tokenizer_config.json"} if (folder / LOCK).exists() else set()
+    leavings = {LOCK, CHECKPOINTS, "tokenizer.json", "tokenizer_config.json"} if (folder / LOCK).exists() else set()
     if folder.is_dir() and any(path.name not in leavings and path.suffix != ".part" for path in folder.iterdir()):
         raise CheckpointError(f"{folder} is not empty; choose another --out")
 

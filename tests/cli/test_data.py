@@ -1,0 +1,73 @@
+"""What a model is asked, as a person sees it."""
+
+import json
+import re
+import sys
+import tomllib
+
+import pytest
+from conftest import TINY
+
+
+def test_rows_are_shown_as_they_are_asked(polyseme, bert):
+    ended = polyseme("data", "show", bert, "--rows", 2, "--step", 39)
+    assert ended.code == 0
+    first, row, second, _ = ended.out.splitlines()
+    assert re.fullmatch("row 0, next: (follows|elsewhere)", first) and second.startswith("row 1, next: ")
+    assert row.startswith("[CLS]") and row.endswith("[SEP]") and "[MASK]{" in row
+    assert ended.err == f"next: polyseme data show {bert} --step 40\n"
+
+
+def test_json_says_what_was_there(polyseme, bert, documents):
+    ended = polyseme("data", "show", bert, "--json", "--rows", 1000, "--step", 39)
+    rows = [json.loads(line) for line in ended.out.splitlines()]
+    assert ended.code == 0 and ended.err == "" and [row["row"] for row in rows] == list(range(8))
+    for row in rows:
+        assert row["next"] in ("follows", "elsewhere") and "[MASK]" not in row["text"]
+        assert all(token["answer"] != "[MASK]" for token in row["asked"])
+    shown = [token["shown"] for row in rows for token in row["asked"]]
+    assert 0.6 < shown.count("[MASK]") / len(shown) < 0.95
+    again = polyseme("data", "show", bert, "--json", "--rows", 1000, "--step", 39)
+    assert again.out == ended.out
+
+
+def test_causal_rows_are_plain(polyseme, gpt2):
+    ended = polyseme("data", "show", gpt2, "--rows", 1)
+    title, *text = ended.out.splitlines()
+    assert ended.code == 0 and title == "row 0" and "{" not in "".join(text)
+
+
+def test_colours_on_a_terminal_only(polyseme, bert, monkeypatch):
+    plain = polyseme("data", "show", bert, "--rows", 1).out
+    assert "\x1b" not in plain
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True, raising=False)
+    coloured = polyseme("data", "show", bert, "--rows", 1).out
+    assert "\x1b[1;31m[MASK]\x1b[0m" in coloured
+    assert re.sub(r"\s|\x1b\[[\d;]*m", "", coloured) == re.sub(r"\s", "", plain)
+
+
+@pytest.mark.parametrize(("arguments", "said"), [(["--step", "40"], "has 40 steps"), (["--rows", "0"], "--rows")])
+def test_what_is_not_there_is_said(polyseme, bert, arguments, said):
+    ended = polyseme("data", "show", bert, *arguments)
+    assert ended.code == 2 and said in ended.err and ended.err.count("\n") == 1
+
+
+def test_other_directories_are_refused(polyseme, tmp_path):
+    ended = polyseme("data", "show", tmp_path)
+    assert ended.code == 2 and ended.err == f"polyseme: {tmp_path} has no recipe.toml; it is not the directory of a run\n"
+
+
+def test_masking_is_a_short_form(polyseme, corpus_file, tmp_path):
+    settings = [part for setting in [*TINY, "objective.pairs=none"] for part in ("--set", setting)]
+    options = ["--corpus", corpus_file, "--size", "tiny", "--budget", "2steps", *settings]
+    ended = polyseme("pretrain", "bert", *options, "--masking", "word", "--out", tmp_path / "run")
+    assert ended.code == 0
+    recipe = tomllib.loads((tmp_path / "run" / "recipe.toml").read_text())
+    assert recipe["objective"]["masking"] == "word"
+    assert polyseme("data", "show", tmp_path / "run").code == 0
+    ended = polyseme("pretrain", "gpt2", *options, "--masking", "word", "--out", tmp_path / "other")
+    assert ended.code == 2 and ended.err.startswith("polyseme: objective.")
+    ended = polyseme("pretrain", "bert", *options, "--masking", "wrod", "--out", tmp_path / "other")
+    assert ended.code == 2 and ended.err.startswith("polyseme: objective.masking: should be 'token', 'word', ")
