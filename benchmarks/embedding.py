@@ -1,10 +1,11 @@
-"""Vectors of many sentences, by Polyseme and by transformers, side by side.
+"""Vectors of many sentences, by Polyseme, transformers and onnxruntime, side by side.
 
 One model, all-MiniLM-L6-v2 (6 layers, width 384), one set of real sentences of every length, the mean over the tokens.
 transformers reads some rows at a time, padded to the longest of them: in the order in which they come, as its user
 writes it first, and sorted by length, as the careful do; 64 and 32 rows, which are the quickest for it of 32, 64 and
-128. All sides keep the memory that they free, as the command line of Polyseme does. `ids` is from token ids to
-vectors, `text` from text to vectors. The sides take turns, and the best of each counts.
+128. onnxruntime, where it is installed, runs the graphs that Polyseme exports, on the same sorted batches. All sides
+keep the memory that they free, as the command line of Polyseme does. `ids` is from token ids to vectors, `text` from
+text to vectors. The sides take turns, and the best of each counts.
 
 `peak` is the share of the speed of a large float32 product that was reached on real tokens: padding is no work.
 `difference` is the largest number by which vectors of length one differ from those of transformers, `cosine` the least.
@@ -14,8 +15,10 @@ vectors, `text` from text to vectors. The sides take turns, and the best of each
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import random
+import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -25,10 +28,12 @@ import numpy as np
 import torch
 import transformers
 from numpy.typing import NDArray
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 import bench
 import polyseme as ps
+from polyseme.interchange.onnx import Session
 from polyseme.machine import keep_freed_memory
 from polyseme.reading import encode_packs, read_ids
 from polyseme.tensors import runs
@@ -37,8 +42,10 @@ from polyseme.text.samples import sample_text
 from polyseme.text.sentences import split_sentences
 
 ARRIVING, SORTED = 64, 32  # rows that transformers reads at a time
+WIDTH = 384
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
+Top = Callable[[Tensor, Tensor], Tensor]  # from ids and mask, (B, T), to the top layer
 
 
 def ours(model: ps.Pretrained, rows: Sequence[Ids]) -> Floats:
@@ -50,16 +57,16 @@ def ours(model: ps.Pretrained, rows: Sequence[Ids]) -> Floats:
     return vectors
 
 
-def theirs(model: Any, rows: Sequence[Ids], order: Iterable[int], batch: int) -> Floats:
-    """What the model card says: a padded batch, its mask, the mean over what is no padding."""
-    vectors = np.empty((len(rows), model.config.hidden_size), dtype=np.float32)
+def theirs(top: Top, rows: Sequence[Ids], order: Iterable[int], batch: int) -> Floats:
+    """What the model card says: a padded batch, its mask, the mean of the top layer over what is no padding."""
+    vectors = np.empty((len(rows), WIDTH), dtype=np.float32)
     numbers = list(order)
     for start in range(0, len(numbers), batch):
         group = numbers[start : start + batch]
         ids = pad_sequence([torch.from_numpy(rows[number]) for number in group], batch_first=True)
         mask = torch.arange(ids.shape[1]) < torch.tensor([[len(rows[number])] for number in group])
         with torch.inference_mode():
-            hidden = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
+            hidden = top(ids, mask.long())
             weights = mask[..., None].float()
             vectors[group] = ((hidden * weights).sum(1) / weights.sum(1)).numpy()
     return vectors
@@ -102,11 +109,14 @@ def main() -> None:
     rows, _ = read_ids(floats.tokenizer, texts, limit)
     lengths = np.array([len(row) for row in rows])
 
-    def arrival(rows: Sequence[Ids]) -> Floats:
-        return theirs(peer, rows, range(len(rows)), ARRIVING)
+    def top(ids: Tensor, mask: Tensor) -> Tensor:
+        return peer(input_ids=ids, attention_mask=mask).last_hidden_state  # type: ignore[no-any-return]
 
-    def by_length(rows: Sequence[Ids]) -> Floats:
-        return theirs(peer, rows, sorted(range(len(rows)), key=lambda row: len(rows[row])), SORTED)
+    def arrival(rows: Sequence[Ids]) -> Floats:
+        return theirs(top, rows, range(len(rows)), ARRIVING)
+
+    def by_length(rows: Sequence[Ids], top: Top = top) -> Floats:
+        return theirs(top, rows, sorted(range(len(rows)), key=lambda row: len(rows[row])), SORTED)
 
     def tokenized() -> list[Ids]:
         return [np.array(ids) for ids in tokenizer(texts)["input_ids"]]
@@ -117,6 +127,11 @@ def main() -> None:
         "Polyseme, float32": (lambda: ours(floats, rows), lambda: floats.embed(texts)),
         "Polyseme, int8": (lambda: ours(bytes_, rows), lambda: bytes_.embed(texts)),
     }
+    for to, graph in graphs(floats, texts).items():
+        sides[f"onnxruntime, {to}"] = (
+            lambda graph=graph: by_length(rows, graph),  # type: ignore[misc]
+            lambda graph=graph: by_length(tokenized(), graph),  # type: ignore[misc]
+        )
     gemm = bench.Gemm()
     work = operations(floats.encoder.config, lengths)
     expected = unit(arrival(rows))
@@ -144,6 +159,23 @@ def main() -> None:
         f"{padded_share(np.sort(lengths), SORTED):.2f} by length"
     )
     bench.report(table, given.json)
+
+
+def graphs(model: ps.Pretrained, texts: Sequence[str]) -> dict[str, Top]:
+    """What the exported graphs map ids and mask to, by how their numbers are kept."""
+    if importlib.util.find_spec("onnxruntime") is None:
+        print("onnxruntime is not installed; it comes with polyseme[onnx]")
+        return {}
+    found: dict[str, Top] = {}
+    for to, name in (("onnx", "float32"), ("int8", "int8")):
+        with tempfile.TemporaryDirectory() as folder:
+            session = Session(model.export(folder, to=to, texts=texts[:100])[0])
+        found[name] = functools.partial(_run, session)
+    return found
+
+
+def _run(session: Session, ids: Tensor, mask: Tensor) -> Tensor:
+    return torch.from_numpy(session(ids.numpy(), mask.numpy()))
 
 
 def unit(vectors: Floats) -> Floats:

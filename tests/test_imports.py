@@ -26,6 +26,7 @@ LINE = [
     "reading",
     "scoring",
     "generation",
+    "interchange",
     "pretrained",
     "cli",
 ]
@@ -82,6 +83,9 @@ def test_what_is_never_done(path):
     for name in imported(tree, path):
         assert name.split(".")[0] not in {"pickle", "cPickle", "dill", "joblib", "shelve", "marshal", "yaml", "tarfile"}
     for name, call in calls(tree):
+        if name == "torch.load" and path == ROOT / "interchange" / "pickled.py":  # by a process of its own, with limits
+            assert "weights_only=True" in ast.unparse(call)
+            continue
         assert name not in {
             "eval",
             "exec",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
 
@@ -14,22 +15,27 @@ from torch import Tensor
 
 from polyseme.config import nearest
 from polyseme.errors import CheckpointError, ConfigError
+from polyseme.files import whole_folder, write_file
 from polyseme.generation import Sampling, generate_ids, generate_together, together
 from polyseme.interchange.directories import TOKENIZER_FILES, check_loadable
+from polyseme.interchange.onnx import Parity, export_graph
 from polyseme.layers.linear import quantize
 from polyseme.models.base import Encoder
-from polyseme.models.directory import WEIGHTS, changed_files, open_model, weightless, write_model
+from polyseme.models.directory import CONFIG, WEIGHTS, changed_files, open_model, weightless, write_model
 from polyseme.objectives import OBJECTIVES, Objective, Together, build_objective
 from polyseme.objectives.masked import MaskedTokens
 from polyseme.objectives.next_token import NextToken
 from polyseme.reading import Row, encode_packs, read, read_ids
 from polyseme.scoring import Score, likelihoods, pseudo_likelihoods
 from polyseme.tensors import Batch, runs
+from polyseme.text.corpus import Corpus
+from polyseme.text.samples import sample_text
+from polyseme.text.sentences import split_sentences
 from polyseme.text.tokenizer import Specials, Tokenizer
 from polyseme.train.adapting import Base
 from polyseme.train.pretraining import Pretraining, sized_recipe
 from polyseme.train.recipe import RECIPE, Recipe, read_preset
-from polyseme.train.run import read_history
+from polyseme.train.run import check_unused, read_history
 from polyseme.train.signals import interruptible
 
 Head = TypeVar("Head", bound=Objective)
@@ -211,6 +217,28 @@ class Pretrained:
         write_model(folder, family=self.family, encoder=self.encoder, heads=self.objective, extra=extra)
         if self.tokenizer:
             self.tokenizer.save(folder, max_length=self.encoder.config.max_length)
+
+    def export(
+        self, folder: str | Path, *, to: str = "onnx", texts: Sequence[str] | None = None
+    ) -> tuple[Path, Parity]:
+        """Write a graph that onnxruntime runs, in floats or in bytes, and say how near its vectors are to ours.
+
+        They are compared on `texts`, or on sentences of a sample.
+        """
+        folder = Path(folder)
+        check_unused(folder)
+        documents = Corpus(*sample_text("docstrings").dev) if texts is None else ()
+        sentences = (sentence for document in documents for sentence in split_sentences(document))
+        rows, _ = read_ids(self._tokenizer, texts or list(islice(sentences, 100)), self.encoder.config.max_length)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with whole_folder(folder) as beside:
+                graph, parity = export_graph(self.encoder, beside, to, rows)
+                self._tokenizer.save(beside, max_length=self.encoder.config.max_length)
+                write_file(beside / CONFIG, (self.folder / CONFIG).read_bytes())
+        except OSError as error:
+            raise CheckpointError(f"{folder} cannot be written ({error.strerror}); choose another one") from None
+        return folder / graph.name, parity
 
     def _head(self, kind: type[Head], verb: str) -> Head:
         for part in self.objective.parts:

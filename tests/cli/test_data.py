@@ -6,6 +6,7 @@ import sys
 import tomllib
 
 import pytest
+
 from conftest import TINY
 
 
@@ -15,7 +16,7 @@ def test_rows_are_shown_as_they_are_asked(polyseme, bert):
     first, row, second, _ = ended.out.splitlines()
     assert re.fullmatch("row 0, next: (follows|elsewhere)", first) and second.startswith("row 1, next: ")
     assert row.startswith("[CLS]") and row.endswith("[SEP]") and "[MASK]{" in row
-    assert ended.err == f"next: polyseme data show {bert} --step 40\n"
+    assert ended.err == f"next: polyseme info {bert}\n"
 
 
 def test_json_says_what_was_there(polyseme, bert, documents):
@@ -56,7 +57,9 @@ def test_what_is_not_there_is_said(polyseme, bert, arguments, said):
 
 def test_other_directories_are_refused(polyseme, tmp_path):
     ended = polyseme("data", "show", tmp_path)
-    assert ended.code == 2 and ended.err == f"polyseme: {tmp_path} has no recipe.toml; it is not the directory of a run\n"
+    assert (
+        ended.code == 2 and ended.err == f"polyseme: {tmp_path} has no recipe.toml; it is not the directory of a run\n"
+    )
 
 
 def test_masking_is_a_short_form(polyseme, corpus_file, tmp_path):

@@ -13,6 +13,8 @@ COMMANDS = [
     ["generate"],
     ["score"],
     ["embed"],
+    ["import"],
+    ["export"],
     ["info"],
     ["doctor"],
     ["sample"],
@@ -42,7 +44,7 @@ def test_help(polyseme, command, flag):
 def test_every_command_is_tested(polyseme):
     from polyseme import cli
 
-    names = [command.__name__ for command in cli.COMMANDS]
+    names = [command.__name__.rstrip("_") for command in cli.COMMANDS]
     assert {*names, *GROUPS} == {command[0] for command in COMMANDS if command}
     out = polyseme("--help").out
     assert all(f"\n  {name} " in out for name in [*names, *GROUPS])

@@ -7,6 +7,7 @@ import torch
 
 from polyseme.layers.attention import recording
 from polyseme.models.directory import open_model, write_model
+from polyseme.objectives import build_objective
 from polyseme.tensors import IGNORED, Batch
 
 
@@ -97,6 +98,20 @@ def test_save_and_load_are_equal(tiny, tmp_path):
     for ours, theirs in ((encoder, loaded), (objective, heads)):
         for name, weight in ours.state_dict().items():
             assert torch.equal(theirs.state_dict()[name], weight), name
+
+
+@pytest.mark.parametrize("pairs", ["none", "next", "order"])
+def test_heads_that_another_library_has_not_are_kept(tiny, tmp_path, pairs):
+    encoder, _ = tiny.build()
+    if encoder.context != "both":
+        pytest.skip("only masked families are asked about pairs")
+    config = tiny.recipe.objective.replace(pairs=pairs)
+    objective, heads = (build_objective(config, encoder, tiny.tokenizer.specials) for _ in range(2))
+    write_model(tmp_path, family=tiny.family, encoder=encoder, heads=objective, extra={})
+    _, found = open_model(tmp_path, family=tiny.family).load(heads)
+    assert found == set(objective.state_dict())
+    for name, weight in objective.state_dict().items():
+        assert torch.equal(heads.state_dict()[name], weight), name
 
 
 def test_every_weight_gets_gradient(tiny):

@@ -12,8 +12,9 @@ SIZES = {"vocab_size": 500, "max_length": 64, "width": 128, "num_layers": 2, "nu
 @pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if family.context == "both"])
 def test_each_head_looks_at_its_neighbour(family):
     offsets = [-1, 1, -2, 2]
+    sizes = SIZES | ({"embedding_width": 48} if family == "albert" else {})
     torch.manual_seed(0)
-    encoder = FAMILIES[family](FAMILIES[family].Config.parse(SIZES, group="model")).eval()
+    encoder = FAMILIES[family](FAMILIES[family].Config.parse(sizes, group="model")).eval()
     batch = Batch.of(torch.randint(0, 500, (4, 64)))
     with torch.inference_mode():
         with recording(encoder) as before:

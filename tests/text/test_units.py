@@ -148,6 +148,7 @@ def intervals(sizes):
 gaps = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=12)
 
 
+@settings(deadline=None)
 @given(gaps, gaps)
 def test_tokens_that_share_a_span_are_aligned(spans, tokens):
     spans, tokens = intervals(spans), intervals(tokens)

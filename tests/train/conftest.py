@@ -7,6 +7,7 @@ from polyseme.models import FAMILIES
 from polyseme.objectives import Source, build_objective
 from polyseme.text.store import Store
 from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.units import Units, UnitsConfig
 from polyseme.train.learner import GradientLearner
 from polyseme.train.recipe import Recipe
 
@@ -21,7 +22,7 @@ class Workshop:
         self.family = family
         self.recipe = Recipe.preset(family, "tiny", [*SMALL, "plan.steps=20", "plan.rate=1e-3", "plan.save_every=5"])
         self.tokenizer = Tokenizer.train(self.recipe.tokenizer, documents, vocab_size=400)
-        self.store = Store.from_documents(documents, self.tokenizer)
+        self.store = Store.from_documents(documents, self.tokenizer, Units(UnitsConfig(segmenter="none")))
         length = self.recipe.data.length
         self.source = Source(self.store, length, self.recipe.plan.batch_tokens // length)
 

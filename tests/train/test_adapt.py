@@ -265,7 +265,7 @@ def test_the_words_that_save_most_come_first(documents):
 @pytest.mark.parametrize("kind", ["bpe", "word", "char"])
 def test_kinds_that_cannot_be_extended(documents, kind):
     old = Tokenizer.train(TokenizerConfig(kind=kind), documents, vocab_size=400)
-    with pytest.raises(ConfigError, match=f"a {kind} vocabulary cannot be extended"):
+    with pytest.raises(ConfigError, match=f"this {kind} vocabulary cannot be extended, only wordpiece"):
         extend(old, documents, 5)
 
 

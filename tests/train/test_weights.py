@@ -160,7 +160,7 @@ def directories(workshops, tmp_path_factory):
         torch.manual_seed(0)
         encoder = FAMILIES[family](workshop.recipe.model.replace(vocab_size=workshop.tokenizer.vocab_size))
         objective = build_objective(workshop.recipe.objective, encoder, workshop.tokenizer.specials)
-        write_model(folder, family=family, encoder=encoder, heads=objective, extra={"pad_token_id": 0})
+        write_model(folder, family=family, encoder=encoder, heads=objective, extra={})
         workshop.tokenizer.save(folder)
     return places
 
@@ -185,12 +185,11 @@ def change(directory, **changes):
         "heads": ("num_attention_heads", "n_head"),
         "length": ("max_position_embeddings", "n_positions"),
         "inner": ("intermediate_size", "n_inner"),
-        "activation": ("hidden_act", "activation_function"),
+        "activation": ("hidden_act", "activation_function", "afn"),
         "epsilon": ("layer_norm_eps", "layer_norm_epsilon"),
     }
     for name, value in changes.items():
-        theirs = names.get(name, (name, name))[config["model_type"] == "gpt2"]
-        config[theirs] = value
+        config |= {theirs: value for theirs in names.get(name, (name,)) if theirs in config}
     (directory / "config.json").write_text(json.dumps(config))
 
 
@@ -256,6 +255,8 @@ def test_hostile_configs(directories, tmp_path, name):
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_configs_that_do_not_fit_the_weights(directory, name):
+    if name == "one layer more" and '"albert"' in (directory / "config.json").read_text():
+        pytest.skip("its layers share their weights")
     change(directory, **CHANGES[name])
     assert_refused(directory)
 
@@ -343,7 +344,10 @@ def test_a_tokenizer_of_another_model(directories, directory):
 def test_a_tokenizer_with_more_tokens_than_the_model_has_vectors(directory):
     content = json.loads((directory / "tokenizer.json").read_text())
     vocab = content["model"]["vocab"]
-    vocab["zzz"] = 5_000_000
+    if isinstance(vocab, list):
+        vocab += [[f"zzz{number}", -9.0] for number in range(1000)]
+    else:
+        vocab["zzz"] = 5_000_000
     (directory / "tokenizer.json").write_text(json.dumps(content))
     assert_refused(directory)
 
@@ -359,7 +363,8 @@ def test_a_model_that_reads_hardly_anything(workshops, tmp_path, length):
         write_model(tmp_path / family, family=family, encoder=encoder, heads=objective, extra={})
         workshop.tokenizer.save(tmp_path / family)
         model = load(tmp_path / family)
-        last = (model.fill, "[MASK] bank") if family == "bert" else (model.generate, "the old bank")
+        masked = encoder.context == "both"
+        last = (model.fill, "[MASK] bank") if masked else (model.generate, "the old bank")
         for verb, given in [(model.embed, ["the old bank"]), (model.score, ["the old bank"]), last]:
             if length < 4:
                 with pytest.raises(CheckpointError, match="tokens at once, too few for text"):

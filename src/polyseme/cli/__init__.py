@@ -13,8 +13,10 @@ from polyseme.cli.adapt import adapt
 from polyseme.cli.data import data
 from polyseme.cli.doctor import doctor
 from polyseme.cli.embed import embed
+from polyseme.cli.export import export
 from polyseme.cli.fill import fill
 from polyseme.cli.generate import generate
+from polyseme.cli.import_ import import_
 from polyseme.cli.info import info
 from polyseme.cli.pretrain import pretrain
 from polyseme.cli.sample import sample
@@ -26,7 +28,7 @@ from polyseme.errors import PolysemeError
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 ParserError: type[Exception] = UsageError.__bases__[0]
 
-COMMANDS = (pretrain, adapt, fill, generate, score, embed, info, doctor, sample)
+COMMANDS = (pretrain, adapt, fill, generate, score, embed, import_, export, info, doctor, sample)
 
 
 def build() -> typer.Typer:
@@ -41,7 +43,7 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
     for command in COMMANDS:
-        app.command()(command)
+        app.command(command.__name__.rstrip("_"))(command)
     app.add_typer(tokenizer, name="tokenizer")
     app.add_typer(data, name="data")
     return app

@@ -47,7 +47,8 @@ def show(
     labels = batch.labels.get("masked", torch.full_like(batch.ids, IGNORED)).tolist()
     joined = torch.zeros_like(batch.ids) if batch.units is None else batch.units
     judges = {name: part.answers for name, part in zip(objective.names, objective.parts, strict=True) if part.answers}
-    for number, ids in enumerate(batch.ids[:rows].tolist()):
+    for number in range(min(rows, len(batch.ids))):
+        ids = batch.ids[number, batch.mask[number]].tolist()
         asked = {place: answer for place, answer in enumerate(labels[number]) if answer != IGNORED}
         pair = {name: answers[int(batch.labels[name][number])] for name, answers in judges.items()}
         if json:
@@ -61,7 +62,7 @@ def show(
             print(f"row {number}" + "".join(f", {name}: {answer}" for name, answer in pair.items()))
             _print(_pieces(tokenizer, ids, asked, joined[number].tolist()))
     if not json:
-        suggest(f"polyseme data show {shlex.quote(str(run))} --step {step + 1}")
+        suggest(f"polyseme info {shlex.quote(str(run))}")
 
 
 def _pieces(tokenizer: "Tokenizer", shown: list[int], asked: dict[int, int], joined: list[int]) -> Pieces:

@@ -29,7 +29,7 @@ def convert_openai(source: Path, target: Path) -> None:
     sizes = [math.prod(shape) for shape in shapes]
     if sum(sizes) != len(numbers):
         raise CheckpointError(
-            f"{source}: {SHAPES} asks for {sum(sizes):,} numbers and the files hold {len(numbers):,}; download them again"
+            f"{source}: {SHAPES} asks for {sum(sizes):,} numbers and the files hold {len(numbers):,}; copy them again"
         )
     num_layers = (len(shapes) - 2) // (2 * len(_LAYER))
     names = ["positions_embed.weight", "tokens_embed.weight"]

@@ -60,8 +60,7 @@ def _main(source: Path, target: Path) -> None:
     except Exception as error:  # whatever a hostile file brings about
         raise SystemExit(f"it does not hold weights alone: {type(error).__name__}") from None
     if not isinstance(weights, dict) or not all(
-        isinstance(name, str) and type(tensor) in (torch.Tensor, torch.nn.Parameter)
-        for name, tensor in weights.items()
+        isinstance(name, str) and type(tensor) in (torch.Tensor, torch.nn.Parameter) for name, tensor in weights.items()
     ):
         raise SystemExit("it holds something else than weights by name")
     try:

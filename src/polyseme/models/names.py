@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from polyseme.errors import CheckpointError
+from polyseme.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Foreign:
         """Our settings, read from its config.json; what is absent there is what it means there."""
         for name, value in self.required.items():
             if config.get(name, value) != value:
-                raise CheckpointError(f"config.json: {name} = {config[name]!r} is not supported, only {value!r}")
+                raise ConfigError(f"config.json: {name} = {config[name]!r} is not supported, only {value!r}")
         ours = dict(self.absent)
         for name, theirs in self.settings.items():
             value = config.get(theirs if isinstance(theirs, str) else theirs[0])

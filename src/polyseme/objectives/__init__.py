@@ -6,6 +6,7 @@ from typing import Any
 from polyseme.config import Config
 from polyseme.models.base import Encoder
 from polyseme.objectives.base import Objective, Source, Together
+from polyseme.objectives.dialogue import RealDialogue
 from polyseme.objectives.masked import MaskedConfig, MaskedTokens
 from polyseme.objectives.next_sentence import NextSentence
 from polyseme.objectives.next_token import NextToken, NextTokenConfig
@@ -15,11 +16,14 @@ from polyseme.text.tokenizer import Specials
 __all__ = ["OBJECTIVES", "Objective", "Source", "Together", "build_objective"]
 
 
+PAIRS: dict[str, type[NextSentence]] = {"next": NextSentence, "order": SentenceOrder, "dialogue": RealDialogue}
+
+
 def _masked(config: MaskedConfig, encoder: Encoder, specials: Specials) -> Together:
     masked = MaskedTokens(config, encoder, specials)
     if config.pairs == "none":
         return Together({"masked": masked})
-    pairs = (NextSentence if config.pairs == "next" else SentenceOrder)(encoder, specials)
+    pairs = PAIRS[config.pairs](encoder, specials)
     return Together({pairs.name: pairs, "masked": masked}, weights={pairs.name: config.pairs_weight})
 
 

@@ -33,6 +33,11 @@ class ObjectiveConfig(Config):
         """Whether the words of the text have to be known."""
         return False
 
+    @property
+    def uses_turns(self) -> bool:
+        """Whether the text is dialogues."""
+        return False
+
 
 @dataclass(frozen=True)
 class Source:

@@ -45,7 +45,7 @@ class MaskedConfig(ObjectiveConfig):
     masking: Masking = "token"  # what is hidden together
     stages: tuple[tuple[Masking, int | float], ...] = ()  # or one after another, from steps or shares of the run on
     rate: float = Field(0.15, gt=0, lt=1)  # share of the tokens that are asked for while learning
-    pairs: Literal["none", "next", "order"] = "next"  # whether rows are pairs, and what is asked of them
+    pairs: Literal["none", "next", "order", "dialogue"] = "next"  # whether rows are pairs, and what is asked of them
     pairs_weight: float = Field(1.0, ge=0)  # of that question, where a masked token counts 1
 
     @model_validator(mode="after")
@@ -62,6 +62,10 @@ class MaskedConfig(ObjectiveConfig):
     @property
     def uses_units(self) -> bool:
         return {self.masking, *(masking for masking, _ in self.stages)} != {"token"}
+
+    @property
+    def uses_turns(self) -> bool:
+        return self.pairs == "dialogue"
 
     def masking_at(self, step: int, num_steps: int) -> Masking:
         """What is hidden together at a step of a run."""
@@ -101,21 +105,24 @@ class MaskedTokens(Objective):
         # Dev text is always asked for token by token, so that losses can be compared.
         masking = "token" if source.measuring else self.config.masking_at(step, source.num_steps)
         lot = chance.random((num_rows, length), dtype=np.float32)
-        if masking == "token":
+        padded = not bool(batch.mask.all())
+        if masking == "token" and not padded:
             num_chosen = max(1, round(rate * length))
             lot[~self.choosable[ids]] = 2.0  # never drawn, unless nothing else is left
             places = np.argpartition(lot, num_chosen - 1, axis=1)[:, :num_chosen]  # (B, chosen)
             rows = np.arange(num_rows)[:, None]
             kept = lot[rows, places] < 2.0
         else:
-            assert batch.units is not None, "the store was made without units"
-            units = batch.units.numpy()
-            begins = (units & WORD if masking != "unit" else units) == 0
-            begins[:, 0] = True
+            begins = np.ones_like(ids, dtype=bool)
+            if masking != "token":
+                assert batch.units is not None, "the store was made without units"
+                units = batch.units.numpy()
+                begins[:, 1:] = (units if masking == "unit" else units & WORD)[:, 1:] == 0
             if masking == "ngram":
                 begins = _join(begins, self.choosable[ids], chance)
             # Rounded up now and then, so that over many rows the share is right.
-            room = np.maximum(1, rate * length + chance.random((num_rows, 1))).astype(np.int64)
+            num_tokens = batch.mask.numpy().sum(axis=1, keepdims=True)
+            room = np.maximum(1, rate * num_tokens + chance.random((num_rows, 1))).astype(np.int64)
             rows, places = np.nonzero(_choose(begins, self.choosable[ids], lot, room))
             kept = np.ones(len(places), dtype=bool)
         answers = ids[rows, places]

@@ -65,7 +65,7 @@ class NextSentence(Objective):
         cut = np.where(whole, store.sentences[np.minimum(cut_sentence, last)], begin + inside // 2) - begin
         apart = whole & (store.documents[np.searchsorted(store.documents, cut_sentence)] == cut_sentence)
         changed = chance.random(num_rows) < 0.5
-        elsewhere = store.sentences[_another(store, sentence, chance)]
+        elsewhere = store.sentences[another(store, sentence, chance)]
         cuts = Cuts(begin=begin, length=inside, cut=cut, apart=apart, elsewhere=elsewhere)
         first, num_first, second, label = self.arrange(cuts, changed)
 
@@ -93,7 +93,7 @@ class NextSentence(Objective):
         return Outcome(losses={self.name: loss}, correct={self.name: (scores.argmax(-1) == labels).sum()})
 
 
-def _another(store: Store, sentence: Numbers, chance: np.random.Generator) -> Numbers:
+def another(store: Store, sentence: Numbers, chance: np.random.Generator) -> Numbers:
     """A sentence of another document of its language for each, or any sentence of the only one."""
     document = np.searchsorted(store.documents, sentence, side="right") - 1
     firsts = np.searchsorted(store.documents, np.searchsorted(store.sentences, [*store.languages, store.num_tokens]))

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, cast
 
 from polyseme.config import nearest
 from polyseme.errors import DataError
+from polyseme.text.sentences import split_sentences
 
 FORMATS = {
     ".txt": "txt",
@@ -46,6 +47,8 @@ class Tally:
 
 class Corpus:
     """Documents from files, folders and glob patterns, read from the start at every iteration."""
+
+    split = staticmethod(split_sentences)  # a document into what a row may begin with
 
     def __init__(self, *paths: str | Path, column: str = "text") -> None:
         self.column = column
@@ -142,6 +145,8 @@ class _Reader:
                 if self.column not in row:
                     raise self._no_column(f", line {number}", row)
                 row = row[self.column]
+            if isinstance(row, list) and all(isinstance(turn, str) for turn in row):
+                row = "\n".join(" ".join(turn.split()) for turn in row)
             if row is not None and not isinstance(row, str):
                 raise DataError(
                     f"{self.file}, line {number}: {self.column!r} is not a string; give text, or name another column"

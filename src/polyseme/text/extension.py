@@ -30,19 +30,20 @@ _SAMPLE_BYTES = 8_000_000  # of text in which words are counted
 
 def extend(tokenizer: Tokenizer, texts: Iterable[str], num_words: int) -> tuple[Tokenizer, dict[int, list[int]]]:
     """A tokenizer that knows up to `num_words` words more, and the old pieces of each new id."""
-    kind = tokenizer.config.kind
-    if kind not in KINDS:
-        raise ConfigError(f"a {kind} vocabulary cannot be extended, only {', '.join(KINDS)}; leave --vocabulary away")
-    words = find_words(tokenizer, texts, num_words)
-    state = json.loads(tokenizer.backend.to_str())
-    old = tokenizer.backend.get_vocab()
-    first = max(old.values()) + 1
-    pieces = {first + place: ids for place, ids in enumerate(words.values())}
-    _enter(state["model"], old, dict(zip(words, pieces, strict=True)), pieces)
+    backend, kind = tokenizer.backend, tokenizer.config.kind
+    if kind not in KINDS or backend.pre_tokenizer is None:
+        raise ConfigError(
+            f"this {kind} vocabulary cannot be extended, only {', '.join(KINDS)}; leave --vocabulary away"
+        )
+    pieces = find_words(tokenizer, texts, num_words)
+    old = backend.get_vocab()
+    new = {word: number for number, word in enumerate(pieces, start=max(old.values()) + 1)}
+    state = json.loads(backend.to_str())
+    _enter(state["model"], old | new, pieces)
     backend = guarded(tokenizers.Tokenizer.from_str, json.dumps(state))
-    if backend.get_vocab() != old | dict(zip(words, pieces, strict=True)):
+    if backend.get_vocab() != old | new:
         raise ConfigError("this vocabulary cannot be extended, because its ids would change; leave --vocabulary away")
-    return Tokenizer(backend, tokenizer.config, tokenizer.specials), pieces
+    return Tokenizer(backend, tokenizer.config, tokenizer.specials), {new[word]: pieces[word] for word in pieces}
 
 
 def find_words(tokenizer: Tokenizer, texts: Iterable[str], num_words: int) -> dict[str, list[int]]:
@@ -59,22 +60,20 @@ def find_words(tokenizer: Tokenizer, texts: Iterable[str], num_words: int) -> di
                 counts[word] += 1
     saved: dict[str, tuple[int, list[int]]] = {}
     for word, count in counts.items():
-        ids = [piece.id for piece in guarded(backend.model.tokenize, word)]
-        if count >= config.min_count and len(ids) > 1 and tokenizer.specials.unknown not in ids:
-            saved[word] = count * (len(ids) - 1), ids
+        if count >= config.min_count and backend.token_to_id(word) is None:
+            ids = [piece.id for piece in guarded(backend.model.tokenize, word)]
+            if len(ids) > 1 and tokenizer.specials.unknown not in ids:
+                saved[word] = count * (len(ids) - 1), ids
     best = sorted(saved, key=lambda word: (-saved[word][0], word))[:num_words]
     return {word: saved[word][1] for word in best}
 
 
-def _enter(model: dict[str, Any], old: dict[str, int], words: dict[str, int], pieces: dict[int, list[int]]) -> None:
+def _enter(model: dict[str, Any], vocab: dict[str, int], pieces: dict[str, list[int]]) -> None:
     """Write new words into the model of a tokenizer, as its file has it."""
     if model["type"] == "Unigram":
         scores = [score for _, score in model["vocab"]]
-        model["vocab"] += [
-            [word, sum(scores[piece] for piece in pieces[number]) + _MARGIN] for word, number in words.items()
-        ]
+        model["vocab"] += [[word, sum(scores[id] for id in ids) + _MARGIN] for word, ids in pieces.items()]
         return
-    # Special tokens that stand behind the vocabulary keep their ids only if they are in it.
-    model["vocab"] = old | words
+    model["vocab"] = vocab  # with tokens that were added behind it, which would move on otherwise
     if model["type"] == "BPE":
         model["ignore_merges"] = True

@@ -100,9 +100,7 @@ def _read_bpe(codes: Path, merges: Path) -> Published:
         model = guarded(models.BPE, vocab, pairs, unk_token="<unk>", end_of_word_suffix="</w>")
         return Published(model=model, config=TokenizerConfig(kind="bpe", specials="gpt"))
     values = {"kind": "byte-bpe", "specials": style_of(vocab), "lowercase": False}
-    return Published(
-        model=guarded(models.BPE, vocab, pairs), config=TokenizerConfig.parse(values, group="tokenizer")
-    )
+    return Published(model=guarded(models.BPE, vocab, pairs), config=TokenizerConfig.parse(values, group="tokenizer"))
 
 
 def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> Published:
@@ -111,12 +109,13 @@ def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> Published:
         parts: dict[int, list[bytes]] = defaultdict(list)
         for number, value in _fields(path.read_bytes()):
             parts[number].append(value)
-        pieces = [{1: b"", 2: bytes(4), 3: _NORMAL} | dict(_fields(piece)) for piece in parts[1]]
+        usual: dict[int, Any] = {1: b"", 2: bytes(4), 3: _NORMAL}
+        pieces = [usual | dict(_fields(piece)) for piece in parts[1]]
         names = [piece[1].decode() for piece in pieces]
         scores = [struct.unpack("<f", piece[2])[0] for piece in pieces]
         unknown = [piece[3] for piece in pieces].index(_UNKNOWN)
         trainer, normalizer = (dict(_fields(b"".join(parts[number]))) for number in (2, 3))
-    except (AttributeError, IndexError, TypeError, ValueError, struct.error):
+    except (AttributeError, LookupError, TypeError, ValueError, struct.error):
         raise ValueError(f"{path.name} is no SentencePiece model") from None
     if trainer.get(3, _UNIGRAM) != _UNIGRAM:
         raise ValueError(f"{path.name} is not of the unigram kind, the only one that is known")

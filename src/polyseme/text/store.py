@@ -5,7 +5,7 @@ import hashlib
 import json
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -242,7 +242,7 @@ class _Block:
 def _encode(documents: Iterable[str], tokenizer: Tokenizer, units: Units | None) -> Iterator[_Block]:
     """Encode batches in parallel and give them back in order, never holding more than a few."""
     waiting: deque[Future[_Block]] = deque()
-    encoder = _Encoder(tokenizer, units)
+    encoder = _Encoder(tokenizer, units, documents.split if isinstance(documents, Corpus) else split_sentences)
     with ThreadPoolExecutor(_NUM_WORKERS) as pool:
         try:
             for batch in _batches(documents):
@@ -273,8 +273,9 @@ def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
 class _Encoder:
     """Splits, encodes and counts a batch of documents."""
 
-    def __init__(self, tokenizer: Tokenizer, units: Units | None) -> None:
+    def __init__(self, tokenizer: Tokenizer, units: Units | None, split: Callable[[str], list[str]]) -> None:
         self.tokenizer = tokenizer
+        self.split = split
         self.end = tokenizer.specials.end
         self.units = units
         self.table = Table.of(tokenizer) if units is None else None
@@ -282,7 +283,7 @@ class _Encoder:
             units.find("")  # learns what it has to, before threads share it
 
     def __call__(self, documents: list[str]) -> _Block:
-        split = [split_sentences(mend(document)) for document in documents]
+        split = [self.split(mend(document)) for document in documents]
         sentences = [sentence for pieces in split for sentence in pieces]
         parts = [self._part(part) for part in _batches(sentences)]  # one document may be longer than a batch
         tokens = np.concatenate([part.tokens for part in parts] or [np.zeros(0, np.uint32)])

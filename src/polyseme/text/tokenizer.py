@@ -53,7 +53,11 @@ _LAYOUTS: dict[str, dict[str, str]] = {
     "gpt": {"unknown": "<unk>", "pad": "<end>", "end": "<end>"},
     "plain": {"pad": "<pad>", "unknown": "<unk>", "start": "<s>", "separator": "</s>", "end": "</s>"},
 }
-_LAST = {"gpt2": ["<|endoftext|>"], "gpt": ["<end>"], "roberta": ["<mask>"]}  # these follow the vocabulary, as published
+_LAST = {
+    "gpt2": ["<|endoftext|>"],
+    "gpt": ["<end>"],
+    "roberta": ["<mask>"],
+}  # these follow the vocabulary, as published
 _LEFT = ("gpt", "gpt2")  # one token ends a text and begins the next
 # What transformers calls the roles, the first name it has being the one that counts.
 _FOREIGN = {

@@ -52,7 +52,8 @@ def save_checkpoint(
         shutil.rmtree(path)
     with whole_folder(path) as beside:
         for group, tensors in state.tensors.items():
-            write_tensors(beside / f"{group}.safetensors", tensors)
+            if tensors:  # no moments before the first step
+                write_tensors(beside / f"{group}.safetensors", tensors)
         manifest = {
             "step": step,
             "values": state.values,

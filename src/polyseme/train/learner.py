@@ -189,8 +189,7 @@ class GradientLearner:
             "micro_tokens": self.micro_tokens,
         }
         weights = {name: weight.detach() for name, weight in self.weights.items()}
-        tensors = {"weights": weights} | ({"optimizer": moments} if moments else {})  # none before the first step
-        return LearnerState(tensors=tensors, values=values)
+        return LearnerState(tensors={"weights": weights, "optimizer": moments}, values=values)
 
     def restore(self, state: LearnerState) -> None:
         """Stand where that state was taken."""

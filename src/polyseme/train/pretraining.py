@@ -22,6 +22,7 @@ from polyseme.models.start import start_fast
 from polyseme.objectives import Source, Together, build_objective
 from polyseme.tensors import Batch
 from polyseme.text.corpus import Corpus
+from polyseme.text.dialogues import Dialogues
 from polyseme.text.languages import Languages, by_language, split_name
 from polyseme.text.samples import SAMPLES, sample_text
 from polyseme.text.store import Store, prepare
@@ -63,11 +64,12 @@ def open_corpora(recipe: Recipe) -> tuple[Corpus, Corpus | None]:
             train[language] = list(map(str, text.train))
             if not data.dev:
                 dev[language] = list(map(str, text.dev))
-    return _open(train, data.column), _open(dev, data.column) if dev else None
+    kind = Dialogues if recipe.objective.uses_turns else Corpus
+    return _open(kind, train, data.column), _open(kind, dev, data.column) if dev else None
 
 
-def _open(paths: Mapping[str, Sequence[str]], column: str) -> Corpus:
-    parts = {language: Corpus(*named, column=column) for language, named in paths.items()}
+def _open(kind: type[Corpus], paths: Mapping[str, Sequence[str]], column: str) -> Corpus:
+    parts = {language: kind(*named, column=column) for language, named in paths.items()}
     return Languages(parts) if len(parts) > 1 else next(iter(parts.values()))
 
 

@@ -37,9 +37,9 @@ class DataConfig(UnitsConfig):
     sampling: float = Field(0.7, ge=0, le=1)  # languages are drawn by their share of the text to this power; 1: as is
     fingerprint: str = ""  # of the text and the tokenizer; written when the training starts
 
-    @field_validator("corpus", "dev")
+    @field_validator("corpus", "dev", "lexicon", "entities")
     @classmethod
-    def _writable(cls, paths: list[str]) -> list[str]:
+    def _writable(cls, paths: Any) -> Any:
         if any("\ud800" <= character <= "\udfff" for path in paths for character in path):
             raise ValueError("the path is not UTF-8, so the recipe could not name it; rename the file")
         return paths

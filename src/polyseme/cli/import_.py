@@ -1,0 +1,44 @@
+"""polyseme import"""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polyseme.cli.console import say, suggest, working
+from polyseme.errors import CheckpointError
+
+
+def import_(
+    path: Annotated[Path, typer.Argument(help="Directory: OpenAI's GPT as published, or one of transformers.")],
+    out: Annotated[Path, typer.Option(help="Directory to write; new or empty.")],
+    pickle: Annotated[
+        bool, typer.Option("--pickle", help="Read a pytorch_model.bin too, in a process that may do little.")
+    ] = False,
+) -> None:
+    """Make a model directory of the files of another program.
+
+    \b
+    Examples:
+      polyseme import finetune-transformer-lm/model --out models/gpt
+      polyseme import old-bert --pickle --out models/bert
+    """
+    from polyseme.files import whole_folder
+    from polyseme.interchange.directories import loadable
+    from polyseme.pretrained import load
+    from polyseme.train.run import check_unused
+
+    check_unused(out)
+    with working("reading"), loadable(path, pickle=pickle) as folder:
+        model = load(folder)
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with whole_folder(out) as beside:
+                model.save(beside)
+        except OSError as error:
+            raise CheckpointError(f"{out} cannot be written ({error.strerror}); choose another --out") from None
+    say(f"{out} is a {model.family} now; transformers opens it too")
+    if model.tokenizer is None:
+        say("it has no tokenizer, which would be needed to read text")
+    suggest(f"polyseme info {shlex.quote(str(out))}")
