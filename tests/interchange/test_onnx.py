@@ -17,9 +17,9 @@ SIZES = {"vocab_size": 60, "max_length": 48, "width": 16, "num_layers": 2, "num_
 def encoder_of(family, **sizes):
     torch.manual_seed(0)
     encoder = FAMILIES[family](FAMILIES[family].Config(**{**SIZES, **sizes})).eval()
-    with torch.no_grad():  # far from even, so that a wrong graph shows
+    with torch.no_grad():  # attention that is far from even, so that a wrong graph shows
         for weight in encoder.parameters():
-            weight.normal_(std=0.3)
+            weight.normal_(std=0.5) if weight.dim() > 1 else None
     return encoder
 
 

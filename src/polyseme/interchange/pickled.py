@@ -10,14 +10,14 @@ from polyseme.errors import CheckpointError
 
 PICKLED = "pytorch_model.bin"
 _MEMORY = 500_000_000  # bytes on top of three times the file
-_SECONDS = 120  # and one for every ten megabytes
+_SECONDS = 60  # of work, and one for every ten megabytes
+_PATIENCE = 10  # times as long on a machine that is busy
 
 
 def unpickle(source: Path, target: Path) -> None:
     """Write the tensors of a pickle as safetensors."""
-    length = source.stat().st_size
     command = [sys.executable, "-P", "-m", __name__, str(source), str(target)]
-    seconds = _SECONDS + length // 10_000_000
+    seconds = _PATIENCE * _seconds(source.stat().st_size)
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
@@ -25,6 +25,10 @@ def unpickle(source: Path, target: Path) -> None:
     if done.returncode or not target.exists():
         why = (done.stderr.strip().splitlines() or ["its reader was ended"])[-1]
         raise CheckpointError(f"{source} is refused ({why:.200}); take the model in safetensors")
+
+
+def _seconds(length: int) -> int:
+    return _SECONDS + length // 10_000_000
 
 
 def _limit(length: int) -> None:
@@ -35,7 +39,7 @@ def _limit(length: int) -> None:
     if mapped.exists():
         used = int(mapped.read_text().split()[0]) * resource.getpagesize()
         _lower(resource.RLIMIT_AS, used + 3 * length + _MEMORY)
-    _lower(resource.RLIMIT_CPU, _SECONDS + length // 10_000_000)
+    _lower(resource.RLIMIT_CPU, _seconds(length))
     _lower(resource.RLIMIT_FSIZE, 2 * length + 1_000_000)
 
 
