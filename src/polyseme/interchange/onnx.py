@@ -5,6 +5,7 @@ Inputs and outputs are named as transformers' exports name them, so that what re
 
 from __future__ import annotations
 
+import copy
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
@@ -16,10 +17,13 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from polyseme.errors import CheckpointError, ConfigError
+from polyseme.layers.blocks import FeedForward
+from polyseme.layers.linear import Linear
 from polyseme.models.base import Encoder
 from polyseme.reading import by_length, encode_packs, padded
 from polyseme.tensors import Batch, runs
@@ -33,7 +37,6 @@ FARTHEST = 1e-4
 LEAST_COSINE = 0.99
 """Between ours and a vector of a graph in bytes."""
 
-_AMPLE_COSINE = 0.994  # on the texts at hand, so that others keep to the least
 _NEEDED = ("onnx", "onnxscript", "onnxruntime")
 
 Floats = NDArray[np.float32]
@@ -79,13 +82,12 @@ def export_graph(encoder: Encoder, folder: Path, to: str, rows: Sequence[Ids]) -
     require_onnx()
     graph = folder / GRAPHS["onnx"]
     with _quiet():
-        _trace(encoder, graph)
-        if to == "onnx":
-            parity = compare(encoder, graph, rows)
-        else:
+        _trace(encoder if to == "onnx" else _smoothed(encoder, rows), graph)
+        if to == "int8":
             floats, graph = graph, folder / GRAPHS[to]
-            parity = _quantize(encoder, floats, graph, rows)
+            _quantize(floats, graph)
             floats.unlink()
+    parity = compare(encoder, graph, rows)
     if to == "onnx" and not parity.difference <= FARTHEST:
         raise CheckpointError(f"the graph differs from the model by {parity.difference:.1e}: refused")
     if not parity.cosine > LEAST_COSINE:
@@ -115,31 +117,71 @@ def _trace(encoder: Encoder, graph: Path) -> None:
     program.save(str(graph))
 
 
-def _quantize(encoder: Encoder, floats: Path, graph: Path, rows: Sequence[Ids]) -> Parity:
-    """Keep matrices in bytes; the first, whose errors pass through all others, stay floats as far as that is needed.
+class _Smoothed(nn.Module):
+    """A linear map whose inputs are divided by their size, and its matrix multiplied by it (Xiao et al., 2023).
 
-    Unsigned bytes, because processors without the newest instructions cut the sums of products of signed ones short.
+    One scale for all inputs is then enough for bytes, and without it a few that are large take the rest away.
+    """
+
+    def __init__(self, linear: Linear, largest: Tensor) -> None:
+        super().__init__()
+        sizes = (largest / linear.weight.abs().amax(0).clamp_min(1e-5)).clamp_min(1e-5).sqrt()
+        self.weight = nn.Parameter(linear.weight * sizes)
+        self.bias = linear.bias
+        self.inverse = nn.Parameter(1 / sizes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x * self.inverse, self.weight, self.bias)
+
+
+def _smoothed(encoder: Encoder, rows: Sequence[Ids]) -> Encoder:
+    """The same encoder with its linear maps smoothed, by what they read of `rows`.
+
+    The outer one of the feed-forward step is left alone: which of its inputs are large is different in every text.
+    """
+    encoder = copy.deepcopy(encoder)
+    outer = {id(module.outer) for module in encoder.modules() if isinstance(module, FeedForward)}
+    maps = {
+        name: module
+        for name, module in encoder.named_modules()
+        if isinstance(module, Linear) and id(module) not in outer
+    }
+    largest = {module: torch.zeros(module.in_features) for module in maps.values()}
+
+    def look(module: Any, given: tuple[Tensor]) -> None:
+        largest[module] = torch.maximum(largest[module], given[0].detach().flatten(0, -2).abs().amax(0))
+
+    hooks = [module.register_forward_pre_hook(look) for module in maps.values()]
+    for _ in encode_packs(encoder, rows):
+        pass
+    for hook in hooks:
+        hook.remove()
+    with torch.no_grad():
+        for name, module in maps.items():
+            encoder.set_submodule(name, _Smoothed(module, largest[module].clone()))
+    return encoder
+
+
+def _quantize(floats: Path, graph: Path) -> None:
+    """Keep the matrices of smoothed maps in bytes.
+
+    Unsigned ones, because processors without the newest instructions cut sums of products of signed ones short.
     """
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     content = onnx.load(floats).graph
-    weights = {weight.name for weight in content.initializer}
-    products = [node.name for node in content.node if node.op_type == "MatMul" and weights & set(node.input)]
-    for num_floats in range(0, len(products) + 1, max(1, len(products) // 6)):
-        quantize_dynamic(
-            floats,
-            graph,
-            op_types_to_quantize=["MatMul"],
-            nodes_to_exclude=products[:num_floats],
-            per_channel=True,
-            weight_type=QuantType.QUInt8,
-            extra_options={"MatMulConstBOnly": True},
-        )
-        parity = compare(encoder, graph, rows)
-        if parity.cosine > _AMPLE_COSINE:
-            break
-    return parity
+    vectors = {weight.name for weight in content.initializer if len(weight.dims) == 1}
+    evened = {
+        name for node in content.node if node.op_type == "Mul" and vectors & set(node.input) for name in node.output
+    }
+    quantize_dynamic(
+        floats,
+        graph,
+        nodes_to_quantize=[node.name for node in content.node if node.op_type == "MatMul" and evened & set(node.input)],
+        per_channel=True,
+        weight_type=QuantType.QUInt8,
+    )
 
 
 class Session:
