@@ -93,11 +93,11 @@ def measure_pace(encoder: Encoder, objective: Together, source: Source, plan: Pl
     steps = learner.steps()
     next(steps)  # the first also allocates and compiles
     steps.close()
-    num_steps, begun = 0, time.perf_counter()
+    num_steps, before_them = 0, learner.seconds  # which leave out what a generator takes to start
     while not num_steps or time.perf_counter() - started < limit:
         learner.done = 0
         num_steps += sum(1 for _ in learner.steps())
-    step = (time.perf_counter() - begun) / num_steps
+    step = (learner.seconds - before_them) / num_steps
     dev_batch = 0.0
     if dev is not None:
         before = time.perf_counter()
