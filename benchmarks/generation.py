@@ -123,10 +123,11 @@ def cost_of_bytes(folder: Path, text: str) -> list[Row]:
     for name, model in models.items():
         score = total(model.score([text]))
         nats[name] = {"read at once": score.nats / score.num_tokens, "token by token": _stepwise(model, text)}
-    return [
-        {"workload": f"nats, {way}", **{name: nats[name][way] for name in nats}, "ratio": nats["int8"][way] / floats}
-        for way, floats in nats["float32"].items()
-    ]
+    rows: list[Row] = []
+    for way, floats in nats["float32"].items():
+        row: Row = {"workload": f"nats, {way}", **{name: nats[name][way] for name in nats}}
+        rows.append(row | {"ratio": f"{nats['int8'][way] / floats:.4f}"})
+    return rows
 
 
 def _stepwise(model: ps.Pretrained, text: str, num_rows: int = 8) -> float:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import statistics
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 
@@ -22,7 +24,7 @@ NUM_EVALUATIONS = 10
 """Looks at the dev text in a run, where the recipe does not say."""
 
 _MEASURED_SECONDS = 3.0
-_STEPS_AT_ONCE = 5  # a run in small, in which rows grow as in the whole
+_WARM_UP_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -89,15 +91,18 @@ def measure_pace(encoder: Encoder, objective: Together, source: Source, plan: Pl
     budget = Budget.parse(plan.budget)
     limit = min(_MEASURED_SECONDS, 0.1 * budget.amount) if budget.unit == "seconds" else _MEASURED_SECONDS
     encoder, objective = copy.deepcopy((encoder, objective))
-    learner = GradientLearner(encoder, objective, source, plan.replace(steps=_STEPS_AT_ONCE))
-    steps = learner.steps()
-    next(steps)  # the first also allocates and compiles
-    steps.close()
-    num_steps, begun = 0, time.perf_counter()
-    while not num_steps or time.perf_counter() - started < limit:
-        learner.done = 0
-        num_steps += sum(1 for _ in learner.steps())
-    step = (time.perf_counter() - begun) / num_steps
+
+    def learn(num_steps: int) -> float:
+        """Seconds of the middle step of a run in small, in which rows grow as in the whole."""
+        learner = GradientLearner(encoder, objective, source, plan.replace(steps=num_steps))
+        ends = [0.0, *(step.seconds for step in learner.steps())]
+        return statistics.median(after - before for before, after in pairwise(ends))
+
+    learn(_WARM_UP_STEPS)  # which also allocates and compiles
+    step = learn(_WARM_UP_STEPS)
+    left = limit - (time.perf_counter() - started)
+    if left > _WARM_UP_STEPS * step:
+        step = learn(int(left / step))
     dev_batch = 0.0
     if dev is not None:
         before = time.perf_counter()
