@@ -152,10 +152,10 @@ def our_nats(training: Pretraining, batch: Batch) -> Any:
 class Watch:
     """Seconds of learning, and a dev loss now and then, whose time does not count."""
 
-    def __init__(self, seconds: float, measure: Callable[[], float]) -> None:
+    def __init__(self, seconds: float, measure: Callable[[], float], *, spent: float = 0.0) -> None:
         self.seconds, self.measure = seconds, measure
         self.curve: Curve = []
-        self.learnt = 0.0
+        self.learnt = spent  # before the first step
         self.clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
         self.started = self.clock()
 
@@ -186,7 +186,11 @@ def train_ours(task: Task) -> tuple[Pretraining, Curve]:
         training = Pretraining.start(
             dataclasses.replace(recipe, data=recipe.data.replace(dev=())), Path(folder) / "run"
         )
-        watch = Watch(task.seconds, lambda: dev_loss(batches, lambda batch: our_nats(training, batch)))
+        watch = Watch(
+            task.seconds,
+            lambda: dev_loss(batches, lambda batch: our_nats(training, batch)),
+            spent=training.start_seconds,
+        )
         for _ in training.learner.steps():
             watch.step()
         training.pause()

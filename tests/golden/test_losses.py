@@ -30,8 +30,8 @@ def losses(preset: str, documents: list[str]) -> list[dict[str, float]]:
     recipe = Recipe.preset(family, size, ["plan.steps=20", "plan.batch_tokens=512", "data.length=64"])
     tokenizer = Tokenizer.train(recipe.tokenizer, documents, vocab_size=600)
     recipe = dataclasses.replace(recipe, model=recipe.model.replace(vocab_size=tokenizer.vocab_size))
-    encoder, objective = build_encoder(recipe, tokenizer)
     store = Store.from_documents(documents, tokenizer, Units(UnitsConfig(segmenter="none")))
+    encoder, objective = build_encoder(recipe, tokenizer, store)
     source = Source(store, recipe.data.length, 512 // recipe.data.length)
     return [dict(step.losses) for step in GradientLearner(encoder, objective, source, recipe.plan).steps()]
 

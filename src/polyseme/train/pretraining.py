@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -150,12 +151,12 @@ def draw_batch(out: Path, step: int, *, watch: Watch = nullcontext) -> tuple[Bat
     return draw(objective, source_of(recipe, store), recipe.plan, step), tokenizer, objective
 
 
-def build_encoder(recipe: Recipe, tokenizer: Tokenizer) -> tuple[Encoder, Together]:
-    """The model as it starts, decided by the seed alone."""
+def build_encoder(recipe: Recipe, tokenizer: Tokenizer, store: Store) -> tuple[Encoder, Together]:
+    """The model as it starts, decided by the seed and the text."""
     torch.manual_seed(recipe.plan.seed)
     encoder = FAMILIES[recipe.family](recipe.model)
     if recipe.plan.start == "fast":
-        start_fast(encoder)
+        start_fast(encoder, store.tokens)
     return encoder, build_objective(recipe.objective, encoder, tokenizer.specials)
 
 
@@ -174,7 +175,9 @@ class Pretraining:
         num_rows = max(1, _DEV_ROW_TOKENS // length)
         self.dev_languages = {name: Source(text, length, num_rows, measuring=True) for name, text in dev.items()}
         self.dev = self.dev_languages.pop("", None)  # all of them together
-        self.encoder, self.objective = build_encoder(recipe, tokenizer)
+        started = time.perf_counter()
+        self.encoder, self.objective = build_encoder(recipe, tokenizer, store)
+        self.start_seconds = time.perf_counter() - started  # which a budget of time pays for too
         self.learner = GradientLearner(self.encoder, self.objective, self.source, recipe.plan)
         self.run: Run | None = None
         self.resumed_at = 0
@@ -331,7 +334,8 @@ class Pretraining:
         )
 
     def _measure_pace(self) -> Pace:
-        return measure_pace(self.encoder, self.objective, self.source, self.recipe.plan, self.dev)
+        pace = measure_pace(self.encoder, self.objective, self.source, self.recipe.plan, self.dev)
+        return dataclasses.replace(pace, spent=pace.spent + self.start_seconds)
 
     def _freeze(self, steps: int | None, pace: Pace | None) -> None:
         """Fix what the budget comes to, so that the run is the same however often it is broken off."""
