@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 import numpy as np
 import torch
@@ -15,13 +16,17 @@ from torch import Tensor
 
 from polyseme.config import nearest
 from polyseme.errors import CheckpointError, ConfigError
+from polyseme.evaluate.word_sets import WordScore, read_sets, score_words
 from polyseme.files import whole_folder, write_file
 from polyseme.generation import Sampling, generate_ids, generate_together, together
+from polyseme.inside.neighbours import Method, Neighbour, Space
 from polyseme.interchange.directories import TOKENIZER_FILES, check_loadable
-from polyseme.interchange.onnx import Parity, export_graph
+from polyseme.interchange.onnx import GRAPHS, Parity, export_graph
+from polyseme.interchange.word_vectors import VECTOR_FORMATS, Words, read_vectors, write_vectors
 from polyseme.layers.linear import quantize
 from polyseme.models.base import Encoder
 from polyseme.models.directory import CONFIG, WEIGHTS, changed_files, open_model, weightless, write_model
+from polyseme.models.vectors import Vectors, VectorsConfig
 from polyseme.objectives import OBJECTIVES, Objective, Together, build_objective
 from polyseme.objectives.masked import MaskedTokens
 from polyseme.objectives.next_token import NextToken
@@ -202,8 +207,24 @@ class Pretrained:
     def score(self, texts: Sequence[str]) -> list[Score]:
         """How likely each text is; masked models by pseudo-likelihood, which says so."""
         if any(isinstance(part, NextToken) for part in self.objective.parts):
-            return likelihoods(self.encoder, self._tokenizer, texts)
+            return likelihoods(self.encoder, self._head(NextToken, "score text"), self._tokenizer, texts)
         return pseudo_likelihoods(self.encoder, self._head(MaskedTokens, "score text"), self._tokenizer, texts)
+
+    def neighbours(self, word: str, *, top: int = 10) -> list[Neighbour]:
+        """The words nearest to a word in layer 0, by cosine."""
+        return self._space.neighbours(word, top=top)
+
+    def analogy(
+        self, first: str, second: str, third: str, *, top: int = 10, method: Method = "3cosadd"
+    ) -> list[Neighbour]:
+        """What is to `third` as `second` to `first`, in layer 0, by 3CosAdd or 3CosMul (Levy and Goldberg, 2014)."""
+        return self._space.analogy(first, second, third, top=top, method=method)
+
+    def evaluate(self, data: str | Path, *, suite: str = "words", method: Method = "3cosadd") -> list[WordScore]:
+        """How well the model does on sets that others have made: words in layer 0, from a file or a folder of them."""
+        if suite not in _SUITES:
+            raise ConfigError(f"{suite!r} is no suite{nearest(suite, _SUITES)}")
+        return score_words(self._space, read_sets(Path(data)), method=method)
 
     def save(self, folder: str | Path) -> None:
         """Write a model directory, which transformers opens too."""
@@ -219,13 +240,18 @@ class Pretrained:
             self.tokenizer.save(folder, max_length=self.encoder.config.max_length)
 
     def export(
-        self, folder: str | Path, *, to: str = "onnx", texts: Sequence[str] | None = None
-    ) -> tuple[Path, Parity]:
-        """Write a graph that onnxruntime runs, in floats or in bytes, and say how near its vectors are to ours.
+        self, path: str | Path, *, to: str = "onnx", texts: Sequence[str] | None = None
+    ) -> tuple[Path, Parity | None]:
+        """Write a model for other programs, and say where.
 
-        They are compared on `texts`, or on sentences of a sample.
+        As a folder with a graph that onnxruntime runs, in floats or in bytes, and how near its vectors are to ours on
+        `texts`, or on sentences of a sample; or as a file of word vectors, those of layer 0 without special tokens.
         """
-        folder = Path(folder)
+        if to in VECTOR_FORMATS:
+            return self._export_vectors(Path(path), to), None
+        if to not in GRAPHS:
+            raise ConfigError(f"{to!r} is nothing to export to; say one of {', '.join([*GRAPHS, *VECTOR_FORMATS])}")
+        folder = Path(path)
         check_unused(folder)
         documents = Corpus(*sample_text("docstrings").dev) if texts is None else ()
         sentences = (sentence for document in documents for sentence in split_sentences(document))
@@ -239,6 +265,22 @@ class Pretrained:
         except OSError as error:
             raise CheckpointError(f"{folder} cannot be written ({error.strerror}); choose another one") from None
         return folder / graph.name, parity
+
+    def _export_vectors(self, path: Path, to: str) -> Path:
+        if path.exists():
+            raise ConfigError(f"{path} is there already; choose another --out")
+        vectors, vocabulary = self._space.vectors.cpu().numpy(), self._tokenizer.backend.get_vocab()
+        if not vectors.shape[1]:
+            raise ConfigError(f"a {self.family} has no numbers to export; choose another model")
+        words = sorted(
+            vocabulary.keys() - map(self._tokenizer.token, self._tokenizer.special_ids), key=vocabulary.__getitem__
+        )
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_vectors(path, words, vectors[[vocabulary[word] for word in words]], to)
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be written ({error.strerror}); choose another one") from None
+        return path
 
     def _head(self, kind: type[Head], verb: str) -> Head:
         for part in self.objective.parts:
@@ -259,9 +301,37 @@ class Pretrained:
             )
         return self.tokenizer
 
+    @cached_property
+    def _space(self) -> Space:
+        return Space(self.encoder, self._tokenizer)
+
     @property
     def _device(self) -> torch.device:
         return self.encoder.tokens.weight.device
+
+
+class VectorFile(Pretrained):
+    """A file of word vectors, which become an encoder when it is first asked for: a million take a second to copy."""
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Look through a file."""
+        given = read_vectors(path)
+        model = cls.__new__(cls)
+        tokenizer = Words(given.words)
+        vars(model).update(
+            folder=path, family=given.family, objective=Together({}), tokenizer=tokenizer, recipe=None, given=given
+        )
+        return model
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "encoder":
+            raise AttributeError(f"a model has no attribute {name!r}")
+        given = vars(self)["given"]
+        with weightless():
+            encoder = Vectors(VectorsConfig(vocab_size=len(given.words), width=given.width))
+        encoder.load_state_dict({"tokens.weight": torch.from_numpy(given.read())}, assign=True)
+        return vars(self).setdefault(name, encoder.eval())
 
 
 def pretrain(
@@ -354,8 +424,9 @@ def _paths(paths: Texts) -> list[str]:
 
 
 def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
-    """Open a model directory, ours or one of the transformers library; `hf:name` takes one from the hub.
+    """Open a model directory, ours or one of the transformers library, or a file of word vectors.
 
+    `hf:name` takes a directory from the hub.
     With `weights` "int8" the matrices are kept in bytes: a quarter of the memory, and three times the speed of writing.
     """
     if weights not in _WEIGHTS:
@@ -365,6 +436,13 @@ def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
         siblings = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
         hint = nearest(folder.name, siblings).split("; there are")[0]
         raise CheckpointError(f"{folder} does not exist{hint or '; give the directory of a model or run'}")
+    model = VectorFile.open(folder) if folder.is_file() else _open_directory(folder)
+    if weights == "int8":
+        quantize(model.encoder)
+    return model
+
+
+def _open_directory(folder: Path) -> Pretrained:
     recipe = Recipe.load(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
         raise CheckpointError(f"{folder} holds a run that has not ended; go on with it by polyseme pretrain --resume")
@@ -385,16 +463,19 @@ def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
         for name, part in zip(heads.names, heads.parts, strict=True)
         if all(f"{name}.{weight}" in found for weight in part.state_dict())
     }
-    encoder.eval()
-    if weights == "int8":
-        quantize(encoder)
     objective = Together(whole).eval()
     return Pretrained(
-        folder=folder, family=files.family, encoder=encoder, objective=objective, tokenizer=tokenizer, recipe=recipe
+        folder=folder,
+        family=files.family,
+        encoder=encoder.eval(),
+        objective=objective,
+        tokenizer=tokenizer,
+        recipe=recipe,
     )
 
 
 _WEIGHTS = ("float32", "int8")
+_SUITES = ("words",)
 _FEWEST = 4  # tokens that make a row: two special ones, one to look at and one to guess
 
 
@@ -444,7 +525,17 @@ def _overlap(text: str, stop: str) -> int:
 
 
 def describe(folder: Path) -> dict[str, Any]:
-    """What a model or run directory says of itself, read without its weights."""
+    """What a model or run directory says of itself, read without its weights; or a file of word vectors."""
+    if folder.is_file():
+        model = load(folder)
+        return {
+            "folder": str(folder),
+            "family": model.family,
+            "state": "whole",
+            "context": model.encoder.context,
+            "parameters": sum(weight.numel() for weight in model.encoder.parameters()),
+            "model": model.encoder.config.model_dump(),
+        }
     recipe = Recipe.load(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
         return {"folder": str(folder), "family": recipe.family, "state": "unfinished", "recipe": recipe.dump()}

@@ -19,6 +19,7 @@ import torch
 from polyseme.layers.softmax import token_nats
 from polyseme.models.base import Encoder
 from polyseme.objectives.masked import MaskedTokens
+from polyseme.objectives.next_token import NextToken
 from polyseme.reading import by_length, padded, read
 from polyseme.text.store import count_words
 from polyseme.text.tokenizer import Tokenizer
@@ -61,7 +62,7 @@ def total(scores: Sequence[Score]) -> Score:
     )
 
 
-def likelihoods(encoder: Encoder, tokenizer: Tokenizer, texts: Sequence[str]) -> list[Score]:
+def likelihoods(encoder: Encoder, head: NextToken, tokenizer: Tokenizer, texts: Sequence[str]) -> list[Score]:
     """Score texts by a model that reads left to right."""
     limit = encoder.config.max_length
     start = tokenizer.specials.end if tokenizer.specials.end is not None else tokenizer.specials.start
@@ -79,7 +80,7 @@ def likelihoods(encoder: Encoder, tokenizer: Tokenizer, texts: Sequence[str]) ->
             places.append((text, end - done))
             done = end
     nats = [0.0] * len(texts)
-    weight = encoder.tokens.weight
+    weight, bias = head.output(encoder)
     with torch.inference_mode():
         for group in by_length([len(row) for row in rows]):
             batch = padded([rows[number][:-1] for number in group], weight.device)
@@ -87,7 +88,7 @@ def likelihoods(encoder: Encoder, tokenizer: Tokenizer, texts: Sequence[str]) ->
             scored = [slice(len(rows[n]) - 1 - places[n][1], len(rows[n]) - 1) for n in group]
             chosen = torch.cat([hidden[row, part] for row, part in enumerate(scored)])
             targets = torch.tensor([id for n in group for id in rows[n][-places[n][1] :]], device=weight.device)
-            costs = token_nats(chosen, weight, None, targets)[0].double()
+            costs = token_nats(chosen, weight, bias, targets)[0].double()
             ends = [0, *itertools.accumulate(places[n][1] for n in group)]
             for number, first, last in zip(group, ends, ends[1:], strict=False):
                 nats[places[number][0]] += float(costs[first:last].sum())

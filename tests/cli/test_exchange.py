@@ -42,7 +42,10 @@ def test_what_is_not_exported_leaves_nothing(polyseme, bert, gpt2, tmp_path, mon
     out = tmp_path / "graph"
     for given, why in (
         ([gpt2], "only a model that reads both directions, such as a bert, can be exported as a graph"),
-        ([bert, "--to", "onxx"], "'onxx' is nothing to export to; say onnx or int8"),
+        (
+            [bert, "--to", "onxx"],
+            "'onxx' is nothing to export to; say one of onnx, int8, word2vec, word2vec-text, glove",
+        ),
         (["nowhere"], "nowhere does not exist; give the directory of a model or run"),
     ):
         ended = polyseme("export", *given, "--out", out)

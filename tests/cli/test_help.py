@@ -13,6 +13,9 @@ COMMANDS = [
     ["generate"],
     ["score"],
     ["embed"],
+    ["neighbours"],
+    ["analogy"],
+    ["evaluate"],
     ["import"],
     ["export"],
     ["info"],
@@ -59,7 +62,17 @@ def test_no_arguments_is_a_question(polyseme, command):
 
 @pytest.mark.parametrize(
     "command",
-    [["pretrain"], ["adapt"], ["fill"], ["info"], ["sample"], ["embed"], ["tokenizer", "train"]],
+    [
+        ["pretrain"],
+        ["adapt"],
+        ["fill"],
+        ["info"],
+        ["sample"],
+        ["embed"],
+        ["analogy"],
+        ["evaluate"],
+        ["tokenizer", "train"],
+    ],
     ids=" ".join,
 )
 def test_what_is_missing_is_said(polyseme, command):

@@ -37,6 +37,9 @@ def desk(tmp_path, corpus_file, monkeypatch):
     Path("full").mkdir()
     Path("full/thesis.txt").write_text("years of work")
     Path("file").write_text("not a folder")
+    Path("vectors.txt").write_text("bank 1 2\nriver 3 4\nnew york 5 6\n")
+    Path("short.bin").write_bytes(b"2 3\nbank \x00\x00\x80\x3f\x00")
+    Path("pairs.tsv").write_text("word_a\tword_b\tscore\nbank\triver\n")
     return tmp_path
 
 
@@ -91,7 +94,7 @@ BEFORE_TRAINING = {
     ),
     "a model to go on from": (pretrain(*CORPUS, "--set", "plan.base=bert"), "say polyseme adapt MODEL"),
     "an unknown family": (pretrain(*CORPUS, family="brt"), "'brt' is not a family; did you mean bert?"),
-    "a family like none": (pretrain(*CORPUS, family="xyz"), "there are bert, mbert, roberta, albert, ernie, gpt, gpt2"),
+    "a family like none": (pretrain(*CORPUS, family="xyz"), "there are albert, bert, cbow, ernie, glove, gpt"),
     "an unknown size": (pretrain(*CORPUS, "--size", "smal"), "did you mean small?"),
     "an unknown setting": (
         pretrain(*CORPUS, "--set", "plan.ratee=1"),
@@ -166,9 +169,63 @@ BEFORE_TRAINING = {
         ["fill", "nothing", "The [MASK]."],
         "nothing does not exist; give the directory of a model",
     ),
-    "a model that is a file": (["score", "file", "text"], "file is not a folder"),
+    "a model that is a file": (
+        ["score", "file", "text"],
+        "file holds no word vectors; give a model, or a file of word2v",
+    ),
     "a model that is a folder": (["embed", "full", "text"], "full has no config.json"),
     "adapt what is not there": (["adapt", "nothing", *CORPUS, "--out", "out"], "nothing does not exist"),
+    # word vectors
+    "vectors that are cut short": (
+        ["neighbours", "short.bin", "bank"],
+        "short.bin does not hold 2 words with 3 numbers",
+    ),
+    "import vectors that are cut short": (["import", "short.bin", "--out", "out"], "it may be cut short"),
+    "import an empty file": (["import", "empty.txt", "--out", "out"], "empty.txt is empty"),
+    "import into a full folder": (["import", "vectors.txt", "--out", "full"], "full is not empty"),
+    "import from a pickle of no folder": (
+        ["import", "empty.txt", "--pickle", "--out", "out"],
+        "empty.txt is empty; download or export it again",
+    ),
+    "info of no vectors": (["info", "file"], "file holds no word vectors"),
+    "an unknown word": (
+        ["neighbours", "vectors.txt", "bnak"],
+        "'bnak' is not among the words of the model; did you mean",
+    ),
+    "a word like none": (
+        ["neighbours", "vectors.txt", "银行"],
+        "'银行' is not among the words of the model; give another",
+    ),
+    "no word": (["neighbours", "vectors.txt"], "standard input holds no text"),
+    "no neighbours": (["neighbours", "vectors.txt", "bank", "--top", "0"], "Invalid value for '--top'"),
+    "an analogy of two words": (["analogy", "vectors.txt", "bank", "river"], "Missing argument 'third'"),
+    "an analogy of an unknown word": (["analogy", "vectors.txt", "bank", "rivr", "bank"], "did you mean river?"),
+    "an analogy by no method": (
+        ["analogy", "vectors.txt", "bank", "river", "bank", "--method", "3cosdiv"],
+        "'3cosdiv' is no way to complete an analogy; did you mean 3cos",
+    ),
+    "evaluate on nothing": (["evaluate", "vectors.txt"], "Missing option '--data'"),
+    "evaluate on a missing set": (["evaluate", "vectors.txt", "--data", "set.tsv"], "set.tsv cannot be read"),
+    "evaluate on an empty folder": (["evaluate", "vectors.txt", "--data", "folder"], "folder holds no sets of words"),
+    "evaluate on an empty set": (["evaluate", "vectors.txt", "--data", "empty.txt"], "empty.txt holds no words"),
+    "evaluate on a broken set": (
+        ["evaluate", "vectors.txt", "--data", "pairs.tsv"],
+        "pairs.tsv, line 2: a pair is two",
+    ),
+    "evaluate by no suite": (
+        ["evaluate", "vectors.txt", "--suite", "wrods", "--data", "pairs.tsv"],
+        "'wrods' is no suite; did you mean words?",
+    ),
+    "vectors as a graph": (["export", "vectors.txt", "--out", "out"], "reads both directions, such as a bert"),
+    "vectors over a file": (["export", "vectors.txt", "--to", "glove", "--out", "file"], "file is there already"),
+    "vectors inside a file": (
+        ["export", "vectors.txt", "--to", "glove", "--out", "file/vectors"],
+        "file/vectors cannot be written",
+    ),
+    "a space in word2vec": (
+        ["export", "vectors.txt", "--to", "word2vec", "--out", "out"],
+        "'new york' has a space in it, which word2vec cannot hold; choose glove",
+    ),
 }
 
 
@@ -304,6 +361,12 @@ WITH_A_MODEL = {
         ["adapt", "gpt2", "--out", "bert", "--resume"],
         "bert goes on from no model, not from gpt2; say pretrain bert --resume",
     ),
+    "a word of several pieces": (["neighbours", "bert", "banking"], "'banking' is not one token but "),
+    "a format like none": (
+        ["export", "bert", "--to", "gensim", "--out", "out"],
+        "'gensim' is nothing to export to; say",
+    ),
+    "fill on word vectors": (["fill", "vectors.txt", "The [MASK]."], "cannot fill blanks: that needs a masked model"),
     "a name nearly right": (["score", "bart", "text"], "bart does not exist; did you mean bert?"),
 }
 

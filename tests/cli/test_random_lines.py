@@ -124,6 +124,9 @@ OPTIONS = {
     ],
     "score": ["--file", "--weights", "--json"],
     "embed": ["--file", "--pool", "--layer", "--out"],
+    "neighbours": ["--top", "--json"],
+    "analogy": ["--method", "--top", "--json"],
+    "evaluate": ["--suite", "--data", "--method", "--json"],
     "info": ["--json"],
     "sample": ["--out", "--seed"],
     "tokenizer": [
@@ -161,7 +164,7 @@ class Grammar:
         elif command == "sample":
             words.append(draw.choice(["twon", self.junk()]))  # a real name would write a real sample
         elif command not in ("tokenizer", "nonsense"):
-            words.append(draw.choice(["bert", "gpt2", "cut", "folder", "nothing", self.junk()]))
+            words.append(draw.choice(["bert", "gpt2", "vectors.bin", "cut", "folder", "nothing", self.junk()]))
         if command in ("pretrain", "adapt") and draw.random() < 0.8:
             words += ["--out", draw.choice(["out", "folder", "file", "bert", self.junk()])]
         for _ in range(draw.randrange(5)):
@@ -169,6 +172,8 @@ class Grammar:
             words.append(option)
             if option not in FLAGS or draw.random() < 0.02:
                 words.append(self.value(option))
+        if command in ("neighbours", "analogy"):
+            words += [draw.choice(["bank", "the", "river", self.junk()]) for _ in range(draw.randrange(5))]
         if command in ("fill", "generate", "score", "embed"):
             words += [draw.choice(["The [MASK] is here.", "some text", self.junk()]) for _ in range(draw.randrange(3))]
         if draw.random() < 0.05:
@@ -193,6 +198,9 @@ class Grammar:
             "--budget": ["1steps", "3s", "0s", "1.5epochs", "1Gtokens", "5 parsecs"],
             "--kind": ["word", "char", "wordpiece", "bpe", "byte-bpe", "unigram", "x"],
             "--specials": ["bert", "gpt2", "roberta", "gpt", "plain", "x"],
+            "--suite": ["words", "wrods"],
+            "--data": ["pairs.tsv", "word.txt", "random.bin", "folder", "."],
+            "--method": ["3cosadd", "3cosmul", "x"],
             "--pool": ["mean", "first", "last", "max", "median"],
         }
         numbers = ["0", "1", "-1", "3", "0.5", "1e-30", "1e30", "2", "100000000000", "-0.0"]
@@ -212,6 +220,8 @@ def desk(tmp_path, trained, monkeypatch):
     Path("word.txt").write_text("one word here")
     Path("empty.txt").write_text("")
     Path("random.bin").write_bytes(random.Random(0).randbytes(3000))
+    Path("vectors.bin").write_bytes(b"2 1\nbank 1234\nriver abcd")
+    Path("pairs.tsv").write_text("word_a\tword_b\tscore\nbank\triver\t1\nthe\tbank\t2\n")
     Path("folder").mkdir()
     Path("file").write_text("x")
     return tmp_path

@@ -10,5 +10,13 @@ def tiny(request: pytest.FixtureRequest, documents: list[str]) -> Tiny:
 
 
 @pytest.fixture
+def drawing(tiny: Tiny) -> Tiny:
+    """A family that learns from batches."""
+    if not tiny.by_gradient:
+        pytest.skip("it learns without gradients, from the running text")
+    return tiny
+
+
+@pytest.fixture
 def encoder(tiny: Tiny):
     return tiny.build()[0].eval()

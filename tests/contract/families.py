@@ -1,17 +1,21 @@
 """A tiny model of each family with the objective of its preset."""
 
+import dataclasses
+
 from polyseme.models import FAMILIES
 from polyseme.objectives import Source, Together, build_objective
 from polyseme.text.store import Store
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.units import Units, UnitsConfig
+from polyseme.train.pretraining import build_learner
 from polyseme.train.recipe import Recipe
 
-SMALL = ["model.vocab_size=400", "model.max_length=64", "model.dropout=0.1", "data.length=32", "plan.batch_tokens=256"]
+SMALL = ["model.vocab_size=400", "model.max_length=64", "data.length=32", "plan.batch_tokens=256", "plan.threads=1"]
 
 
 def recipe_of(family: str, *overrides: str) -> Recipe:
-    return Recipe.preset(family, "tiny", [*SMALL, *overrides])
+    dropout = ["model.dropout=0.1"] if "dropout" in FAMILIES[family].Config.model_fields else []
+    return Recipe.preset(family, "tiny", [*SMALL, *dropout, *overrides])
 
 
 class Tiny:
@@ -20,6 +24,7 @@ class Tiny:
     def __init__(self, family: str, documents: list[str]) -> None:
         self.family = family
         self.recipe = recipe_of(family, "plan.steps=20", "plan.rate=1e-3")
+        self.by_gradient = self.recipe.objective.by_gradient
         self.documents = documents
         self.tokenizer = Tokenizer.train(self.recipe.tokenizer, documents, vocab_size=400)
         self.store = Store.from_documents(documents, self.tokenizer, Units(UnitsConfig(segmenter="none")))
@@ -34,3 +39,12 @@ class Tiny:
         encoder = FAMILIES[self.family](config)
         objective: Together = build_objective(self.recipe.objective, encoder, self.tokenizer.specials)
         return encoder, objective
+
+    def learner(self, **plan):
+        encoder, objective = self.build()
+        recipe = dataclasses.replace(
+            self.recipe,
+            model=encoder.config,
+            plan=self.recipe.plan.replace(**plan),
+        )
+        return build_learner(recipe, encoder, objective, self.source, self.tokenizer)

@@ -21,7 +21,7 @@ from polyseme.train.pretraining import build_encoder
 from polyseme.train.recipe import Recipe
 
 GOLDEN = Path(__file__).with_name("losses.json")
-PRESETS = [f"{family}-{size}" for family in FAMILIES for size in ("tiny", "small")]
+PRESETS = [f"{name}-{size}" for name, family in FAMILIES.items() if family.foreign for size in ("tiny", "small")]
 
 
 def losses(preset: str, documents: list[str]) -> list[dict[str, float]]:

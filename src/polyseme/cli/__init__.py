@@ -10,14 +10,17 @@ from typing import Any
 import typer
 
 from polyseme.cli.adapt import adapt
+from polyseme.cli.analogy import analogy
 from polyseme.cli.data import data
 from polyseme.cli.doctor import doctor
 from polyseme.cli.embed import embed
+from polyseme.cli.evaluate import evaluate
 from polyseme.cli.export import export
 from polyseme.cli.fill import fill
 from polyseme.cli.generate import generate
 from polyseme.cli.import_ import import_
 from polyseme.cli.info import info
+from polyseme.cli.neighbours import neighbours
 from polyseme.cli.pretrain import pretrain
 from polyseme.cli.sample import sample
 from polyseme.cli.score import score
@@ -28,7 +31,22 @@ from polyseme.errors import PolysemeError
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 ParserError: type[Exception] = UsageError.__bases__[0]
 
-COMMANDS = (pretrain, adapt, fill, generate, score, embed, import_, export, info, doctor, sample)
+COMMANDS = (
+    pretrain,
+    adapt,
+    fill,
+    generate,
+    score,
+    embed,
+    neighbours,
+    analogy,
+    evaluate,
+    import_,
+    export,
+    info,
+    doctor,
+    sample,
+)
 
 
 def build() -> typer.Typer:

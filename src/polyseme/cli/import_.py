@@ -11,7 +11,12 @@ from polyseme.errors import CheckpointError
 
 
 def import_(
-    path: Annotated[Path, typer.Argument(help="Directory: OpenAI's GPT as published, or one of transformers.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="Directory: OpenAI's GPT as published, or one of transformers. File: word2vec, GloVe or fastText."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Directory to write; new or empty.")],
     pickle: Annotated[
         bool, typer.Option("--pickle", help="Read a pytorch_model.bin too, in a process that may do little.")
@@ -23,6 +28,7 @@ def import_(
     Examples:
       polyseme import finetune-transformer-lm/model --out models/gpt
       polyseme import old-bert --pickle --out models/bert
+      polyseme import vectors.bin --out models/vectors
     """
     from polyseme.files import whole_folder
     from polyseme.interchange.directories import loadable
@@ -38,7 +44,8 @@ def import_(
                 model.save(beside)
         except OSError as error:
             raise CheckpointError(f"{out} cannot be written ({error.strerror}); choose another --out") from None
-    say(f"{out} is a {model.family} now; transformers opens it too")
+    opened = "; transformers opens it too" if model.encoder.foreign else ""
+    say(f"{out} is a {model.family} now{opened}")
     if model.tokenizer is None:
         say("it has no tokenizer, which would be needed to read text")
     suggest(f"polyseme info {shlex.quote(str(out))}")

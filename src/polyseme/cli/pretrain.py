@@ -16,9 +16,18 @@ if TYPE_CHECKING:
     from polyseme.train.pretraining import Pretraining
     from polyseme.train.recipe import Recipe
 
+# What to try with a model, by the context that it sees.
+_VERBS = {"none": "neighbours {} the", "left": "generate {} 'The'", "both": "fill {} 'The [MASK] is here.'"}
+
 
 def pretrain(
-    family: Annotated[str, typer.Argument(help="What to train: bert, mbert, roberta, albert, ernie, gpt or gpt2.")],
+    family: Annotated[
+        str,
+        typer.Argument(
+            help="What to train: onehot, wordclass, svd, nnlm, cbow, skipgram, glove, bert, mbert, roberta, albert, "
+            "ernie, gpt or gpt2."
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="Directory to write; new or empty.")],
     corpus: Annotated[
         list[str] | None,
@@ -108,9 +117,8 @@ def follow(training: "Pretraining", command: str) -> int:
                 return 128 + interruption.signal
     line.end()
     folder = training.finish(shlex.join(["polyseme", *sys.argv[1:]]))
-    say(f"{folder} is a {family} now; transformers opens it too")
-    verb = "fill {} 'The [MASK] is here.'" if training.encoder.context == "both" else "generate {} 'The'"
-    suggest("polyseme " + verb.format(out))
+    say(f"{folder} is a {family} now{'; transformers opens it too' if training.encoder.foreign else ''}")
+    suggest("polyseme " + _VERBS[training.encoder.context].format(out))
     return 0
 
 
@@ -124,7 +132,8 @@ def introduce(training: "Pretraining") -> None:
         f"{training.source.num_rows * training.source.length:,} tokens"
     )
     if store.unknown > 0.01 * store.num_tokens:
-        advice = "the model has no letters for them" if recipe.plan.base else "a larger model.vocab_size would help"
+        wanted = "lower tokenizer.min_count" if recipe.tokenizer.kind == "word" else "larger model.vocab_size"
+        advice = "the model has no letters for them" if recipe.plan.base else f"a {wanted} would help"
         say(f"{store.unknown / store.num_tokens:.1%} of the tokens are unknown; {advice}")
 
 

@@ -6,9 +6,18 @@ from polyseme.models.bert import Bert
 from polyseme.models.ernie import Ernie
 from polyseme.models.gpt import Gpt
 from polyseme.models.gpt2 import Gpt2
+from polyseme.models.nnlm import Nnlm
 from polyseme.models.roberta import Roberta
+from polyseme.models.vectors import OneHot, Vectors
 
 FAMILIES: dict[str, type[Encoder]] = {
+    "onehot": OneHot,
+    "wordclass": Vectors,  # as wide as there are classes
+    "svd": Vectors,
+    "nnlm": Nnlm,
+    "cbow": Vectors,
+    "skipgram": Vectors,
+    "glove": Vectors,
     "bert": Bert,
     "mbert": Bert,  # of many languages: only its text and its vocabulary are different
     "roberta": Roberta,

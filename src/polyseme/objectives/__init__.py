@@ -10,7 +10,9 @@ from polyseme.objectives.dialogue import RealDialogue
 from polyseme.objectives.masked import MaskedConfig, MaskedTokens
 from polyseme.objectives.next_sentence import NextSentence
 from polyseme.objectives.next_token import NextToken, NextTokenConfig
+from polyseme.objectives.next_word import NextWord, NextWordConfig
 from polyseme.objectives.sentence_order import SentenceOrder
+from polyseme.objectives.vectors import ClassesConfig, GloveConfig, OneHotConfig, SvdConfig, Word2vecConfig
 from polyseme.text.tokenizer import Specials
 
 __all__ = ["OBJECTIVES", "Objective", "Source", "Together", "build_objective"]
@@ -31,9 +33,24 @@ def _next_token(config: NextTokenConfig, encoder: Encoder, specials: Specials) -
     return Together({"next_token": NextToken()})
 
 
+def _next_word(config: NextWordConfig, encoder: Encoder, specials: Specials) -> Together:
+    return Together({"next_token": NextWord(encoder)})
+
+
+def _no_heads(config: Config, encoder: Encoder, specials: Specials) -> Together:
+    return Together({})
+
+
 OBJECTIVES: dict[str, tuple[type[Config], Callable[[Any, Encoder, Specials], Together]]] = {
     "masked": (MaskedConfig, _masked),
     "next_token": (NextTokenConfig, _next_token),
+    "next_word": (NextWordConfig, _next_word),
+    "onehot": (OneHotConfig, _no_heads),
+    "wordclass": (ClassesConfig, _no_heads),
+    "svd": (SvdConfig, _no_heads),
+    "cbow": (Word2vecConfig, _no_heads),
+    "skipgram": (Word2vecConfig, _no_heads),
+    "glove": (GloveConfig, _no_heads),
 }
 
 

@@ -28,6 +28,9 @@ _SHORTEST = 8  # tokens that a row needs, its special ones included
 class ObjectiveConfig(Config):
     """What every objective can be asked about."""
 
+    by_gradient: ClassVar[bool] = True  # whether weights move down a gradient; else kernels fill a table of vectors
+    whole_text: ClassVar[bool] = False  # whether each step takes all of the text into account
+
     @property
     def uses_units(self) -> bool:
         """Whether the words of the text have to be known."""

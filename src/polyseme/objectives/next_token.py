@@ -36,10 +36,14 @@ class NextToken(Objective):
         hidden, targets = encoded.layers[-1], labels
         hidden, targets = (hidden.flatten(0, 1), targets.flatten()) if everything else (hidden[scored], targets[scored])
         if self.training:
-            return Outcome(losses={"next_token": linear_cross_entropy(hidden, encoder.tokens.weight, None, targets)})
-        nats, right = token_nats(hidden, encoder.tokens.weight, None, targets)
+            return Outcome(losses={"next_token": linear_cross_entropy(hidden, *self.output(encoder), targets)})
+        nats, right = token_nats(hidden, *self.output(encoder), targets)
         return Outcome(losses={"next_token": nats.sum()}, correct={"next_token": right.sum()})
+
+    def output(self, encoder: Encoder) -> tuple[Tensor, Tensor | None]:
+        """The matrix and the bias by which every token is scored."""
+        return encoder.tokens.weight, None
 
     def logits(self, encoder: Encoder, hidden: Tensor) -> Tensor:
         """Scores of every token as the next one, (…, V)."""
-        return linear(hidden, encoder.tokens.weight)
+        return linear(hidden, *self.output(encoder))

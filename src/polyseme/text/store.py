@@ -284,7 +284,7 @@ class _Encoder:
 
     def __call__(self, documents: list[str]) -> _Block:
         split = [self.split(mend(document)) for document in documents]
-        sentences = [sentence for pieces in split for sentence in pieces]
+        sentences = [self.tokenizer.spacing.space(sentence) for pieces in split for sentence in pieces]
         parts = [self._part(part) for part in _batches(sentences)]  # one document may be longer than a batch
         tokens = np.concatenate([part.tokens for part in parts] or [np.zeros(0, np.uint32)])
         units = np.concatenate([part.units for part in parts] or [np.zeros(0, np.uint8)])

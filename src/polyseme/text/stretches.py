@@ -40,11 +40,11 @@ def _byte_letters() -> list[str]:
 _BYTE_LETTERS = _byte_letters()
 
 Keys = NDArray[np.uint64]  # (N, 4): the units of a stretch and, in the last, their number
-_LONGEST = 15  # units of a stretch that has a key
-_MASKS = np.tri(_LONGEST + 2, _LONGEST + 1, -1, "<u2") * np.uint16(0xFFFF)
-_MASKS[:, _LONGEST] = 0
+LONGEST = 15  # units of a stretch that has a key
+_MASKS = np.tri(LONGEST + 2, LONGEST + 1, -1, "<u2") * np.uint16(0xFFFF)
+_MASKS[:, LONGEST] = 0
 _LENGTHS = np.zeros_like(_MASKS)
-_LENGTHS[:, _LONGEST] = range(_LONGEST + 2)
+_LENGTHS[:, LONGEST] = range(LONGEST + 2)
 _MASKS, _LENGTHS = _MASKS.view("<u8"), _LENGTHS.view("<u8")
 _MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], np.uint64)
 
@@ -69,7 +69,7 @@ class Cutter:
             usual = isinstance(splitter, pre_tokenizers.BertPreTokenizer) or tokenizer.config.kind == "char"
             if not usual or any(token.normalized for token in tokens):  # these are found in other guises too
                 return None
-            return cls._of_words(added, IDEOGRAPHS if normalizer.handle_chinese_chars else "")
+            return cls.of_words(added, IDEOGRAPHS if normalizer.handle_chinese_chars else "")
         if normalizer is not None or not isinstance(splitter, pre_tokenizers.ByteLevel):
             return None
         if splitter.add_prefix_space or not splitter.use_regex:
@@ -77,7 +77,7 @@ class Cutter:
         return cls._of_bytes(added, Joins.of(tokenizer))
 
     @classmethod
-    def _of_words(cls, added: list[str], ideographs: str) -> Self:
+    def of_words(cls, added: list[str], ideographs: str) -> Self:
         """BERT: white space gives nothing, marks and ideographs stand alone."""
         kinds = np.full(NUM_UNITS, _OTHER, np.uint8)
         kinds[units_of(_MARKS + ideographs)] = _MARK
@@ -210,7 +210,7 @@ class Table:
             return None
         starts, ends = self.cutter.cut(text)
         lengths = ends - starts
-        keys = _keys(text, starts, lengths)
+        keys = keys_of(text, starts, lengths)
         places = self._places(keys)
         with self.lock:
             if self.num_rows + len(starts) > self.NUM_ROWS:
@@ -232,12 +232,7 @@ class Table:
 
     def _places(self, keys: Keys) -> Numbers:
         """Where each stretch is looked for first."""
-        mixed = np.zeros(len(keys), np.uint64)
-        for column, mixer in zip(keys.T, _MIXERS, strict=True):
-            mixed ^= mixed >> np.uint64(32)
-            mixed += column
-            mixed *= mixer
-        return (mixed >> np.uint64(32) & np.uint64(2 * self.NUM_ROWS - 1)).astype(np.int64)
+        return (mix(keys) >> np.uint64(32) & np.uint64(2 * self.NUM_ROWS - 1)).astype(np.int64)
 
     def _find(self, keys: Keys, places: Numbers) -> Numbers:
         """The rows of stretches, -1 for those that have none."""
@@ -256,7 +251,7 @@ class Table:
         """Give rows to stretches that have none; which of them are the first of their kind, and the rows of all."""
         holders = np.arange(len(keys))  # for each, one that is equal to it
         spots = np.full(len(keys), -1)
-        left = np.flatnonzero(lengths <= _LONGEST)
+        left = np.flatnonzero(lengths <= LONGEST)
         for probe in range(self.NUM_PROBES):
             # All write their number where nobody is, and the last to do so stays, for itself and its equals.
             tried = places[left] + probe
@@ -331,14 +326,25 @@ def _spell_bytes(text: str) -> str:
     return text.encode().decode("latin-1").translate(dict(enumerate(_BYTE_LETTERS)) | {ord("\n"): "\n"})
 
 
-def _keys(text: Text, starts: Numbers, lengths: Numbers) -> Keys:
-    padded = np.append(text.units, np.zeros(_LONGEST + 1, "<u2"))
-    windows = np.ndarray(len(text.units), f"V{2 * _LONGEST + 2}", padded, strides=(2,))
-    sizes = np.minimum(lengths, _LONGEST + 1)
+def keys_of(text: Text, starts: Numbers, lengths: Numbers) -> Keys:
+    """The keys of stretches; those of stretches that are too long tell nothing."""
+    padded = np.append(text.units, np.zeros(LONGEST + 1, "<u2"))
+    windows = np.ndarray(len(text.units), f"V{2 * LONGEST + 2}", padded, strides=(2,))
+    sizes = np.minimum(lengths, LONGEST + 1)
     keys: Keys = windows[starts].view("<u8").reshape(-1, 4)
     keys &= _MASKS.take(sizes, axis=0)
     keys |= _LENGTHS.take(sizes, axis=0)
     return keys
+
+
+def mix(keys: Keys) -> NDArray[np.uint64]:
+    """A number for each key; two keys hardly ever have the same."""
+    mixed = np.zeros(len(keys), np.uint64)
+    for column, mixer in zip(keys.T, _MIXERS, strict=True):
+        mixed ^= mixed >> np.uint64(32)
+        mixed += column
+        mixed *= mixer
+    return mixed
 
 
 def _differ(some: Keys, others: Keys) -> Flags:

@@ -11,11 +11,14 @@ from typing import Any, Self
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
-from tokenizers import AddedToken, Encoding, processors
+from tokenizers import AddedToken, Encoding, models, processors
 
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.files import size, write_file
 from polyseme.text.published import Published, read_published, read_settings, style_of
+from polyseme.text.spacing import Spacing
+from polyseme.text.units import choose_segmenter
+from polyseme.text.utf16 import Numbers
 from polyseme.text.vocabulary import (
     TokenizerConfig,
     cut,
@@ -24,6 +27,7 @@ from polyseme.text.vocabulary import (
     learn_vocabulary,
     mend,
     stages,
+    take_words,
 )
 
 LONGEST_TEXT = 10_000_000  # characters that are encoded at once with all their offsets
@@ -105,7 +109,9 @@ class Tokenizer:
         added = backend.get_added_tokens_decoder()
         roles = {value for value in asdict(specials).values() if value is not None}
         self.special_ids = frozenset(roles | {number for number, token in added.items() if token.special})
-        self.fingerprint = hashlib.sha256(backend.to_str().encode()).hexdigest()
+        self.spacing = Spacing(config.segmenter)
+        cut_by = config.segmenter if config.segmenter != "none" else ""
+        self.fingerprint = hashlib.sha256((backend.to_str() + cut_by).encode()).hexdigest()
         self._single = _Template.probe(backend, pair=False)
         self._pair = _Template.probe(backend, pair=True)
 
@@ -122,17 +128,29 @@ class Tokenizer:
         least = len(specials) + len(last) + (256 if config.kind == "byte-bpe" else _FEWEST)
         if vocab_size < least:
             raise ConfigError(f"model.vocab_size: {config.kind} needs at least {least} tokens (it was {vocab_size})")
+        if config.segmenter != "none":
+            # By its own name, so that the tokenizer never cuts by another one.
+            name = choose_segmenter(config.segmenter, group="tokenizer") if config.kind == "word" else "none"
+            config = config.replace(segmenter=name)
+            texts = map(Spacing(name).space, texts)
         # Runs of ideographs hardly repeat, and learning pieces from them takes a hundred bytes of memory for each.
         dense = {"byte-bpe": 24, "unigram": 6}.get(config.kind, 3)
         share = 4 if config.kind == "unigram" else 1
-        sample = draw_sample(texts, config.sample_bytes // share, ideograph_bytes=dense)
-        if not any(map(str.strip, sample)):
-            raise DataError("the corpus has only 0 different tokens; give more text")
         unknown = layout.get("unknown", "<|endoftext|>")
-        model, num_tokens = learn_vocabulary(config, sample, specials, last, unknown, vocab_size)
+        if config.kind in ("word", "char"):
+            from polyseme.text.counting import count_words  # which is made of tokenizers itself
+
+            counts = count_words(texts, stages(config, models.WordLevel(unk_token=unknown)))
+            model, num_tokens = take_words(config, counts, specials, last, unknown, vocab_size)
+        else:
+            sample = draw_sample(texts, config.sample_bytes // share, ideograph_bytes=dense)
+            if not any(map(str.strip, sample)):
+                raise DataError("the corpus has only 0 different tokens; give more text")
+            model, num_tokens = learn_vocabulary(config, sample, specials, last, unknown, vocab_size)
         num_learned = num_tokens - len(specials) - len(last) - (256 if config.kind == "byte-bpe" else 0)
         if num_learned < _FEWEST:
-            raise DataError(f"the corpus has only {max(num_learned, 0)} different tokens; give more text")
+            rare = " or a lower tokenizer.min_count" if config.min_count > 1 else ""
+            raise DataError(f"the corpus has only {max(num_learned, 0)} different tokens; give more text{rare}")
         return cls._build(Published(model=model, config=config))
 
     @classmethod
@@ -167,15 +185,17 @@ class Tokenizer:
             return [self.encode(text, specials=specials, max_length=max_length) for text in texts]
         template = self._single if specials else _Template.none(False)
         room = None if max_length is None else max(0, max_length - template.num_specials)
-        clean = [mend(text) for text in texts]
-        encodings = guarded(self.backend.encode_batch, clean, add_special_tokens=False)
-        return [self._assemble(template, [_Part.of([(0, encoding)])], room) for encoding in encodings]
+        spaced = [self.spacing.place(mend(text)) for text in texts]
+        encodings = guarded(self.backend.encode_batch, [text for text, _ in spaced], add_special_tokens=False)
+        parts = [_Part.of([(0, encoding, places)]) for encoding, (_, places) in zip(encodings, spaced, strict=True)]
+        return [self._assemble(template, [part], room) for part in parts]
 
     def encode_ids(self, texts: Sequence[str]) -> list[NDArray[np.uint32]]:
         """The ids alone, without special tokens: the fast way."""
         if max(map(len, texts), default=0) > _PIECE:
             return [np.concatenate([self.encode_ids([piece])[0] for piece in cut(text, _PIECE)]) for text in texts]
-        encodings = guarded(self.backend.encode_batch_fast, list(map(mend, texts)), add_special_tokens=False)
+        clean = [self.spacing.space(mend(text)) for text in texts]
+        encodings = guarded(self.backend.encode_batch_fast, clean, add_special_tokens=False)
         return [np.array(encoding.ids, np.uint32) for encoding in encodings]
 
     def decode(self, ids: Iterable[int], *, skip_specials: bool = True) -> str:
@@ -249,8 +269,9 @@ class Tokenizer:
         start, num_tokens = 0, 0
         encodings = []
         for piece in cut(text, _PIECE):
-            encoding = guarded(self.backend.encode, mend(piece), add_special_tokens=False)
-            encodings.append((start, encoding))
+            spaced, places = self.spacing.place(mend(piece))
+            encoding = guarded(self.backend.encode, spaced, add_special_tokens=False)
+            encodings.append((start, encoding, places))
             start += len(piece)
             num_tokens += len(encoding)
             if room is not None and num_tokens >= room:
@@ -294,11 +315,16 @@ class _Part:
     offsets: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, encodings: Iterable[tuple[int, Encoding]]) -> "_Part":
+    def of(cls, encodings: Iterable[tuple[int, Encoding, Numbers]]) -> "_Part":
+        """Of stretches of a text: where each begins, and where spaces were put in that the text does not have."""
         part = cls([], [])
-        for start, encoding in encodings:
+        for start, encoding, places in encodings:
             part.ids += encoding.ids
-            part.offsets += [(a + start, b + start) for a, b in encoding.offsets] if start else encoding.offsets
+            offsets = encoding.offsets
+            if start or len(places):
+                bounds = np.array(offsets, np.int64).reshape(-1, 2)
+                offsets = list(map(tuple, (bounds + start - np.searchsorted(places, bounds)).tolist()))
+            part.offsets += offsets
         return part
 
     def cut(self, length: int) -> None:

@@ -53,7 +53,7 @@ class Units:
     def __init__(self, config: UnitsConfig, texts: Corpus | Sequence[str] = ()) -> None:
         self.config = config
         self.texts = texts
-        self.segmenter = _choose(config.segmenter)
+        self.segmenter = choose_segmenter(config.segmenter)
         self.lexicon = _Entries(_lines(config.lexicon))
         self.entities = _Entries(_lines(config.entities))
 
@@ -70,7 +70,7 @@ class Units:
     @functools.cached_property
     def segment(self) -> Callable[[str], Iterable[str]]:
         """What cuts a stretch of ideographs into words."""
-        return _load(self.segmenter, quiet=self.config.segmenter == "none")
+        return load_segmenter(self.segmenter, quiet=self.config.segmenter == "none")
 
     @functools.cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:
@@ -219,16 +219,17 @@ def _lines(path: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
-def _choose(name: str) -> str:
+def choose_segmenter(name: str, *, group: str = "data") -> str:
     """The segmenter that a setting stands for on this machine."""
     wanted = ("rjieba", "jieba") if name == "auto" else (name,)
     found = next((module for module in wanted if module == "none" or find_spec(module)), None)
     if found is None and name != "auto":
-        raise ConfigError(f"data.segmenter: {name} is not installed; pip install 'polyseme[chinese]', or say auto")
+        raise ConfigError(f"{group}.segmenter: {name} is not installed; pip install 'polyseme[chinese]', or say auto")
     return found or "none"
 
 
-def _load(name: str, *, quiet: bool) -> Callable[[str], Iterable[str]]:
+def load_segmenter(name: str, *, quiet: bool = False) -> Callable[[str], Iterable[str]]:
+    """What cuts a run of ideographs into words; a complaint unless it is `quiet` that there is nothing to do so."""
     if name == "rjieba":
         import rjieba
 

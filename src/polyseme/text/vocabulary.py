@@ -35,7 +35,9 @@ class TokenizerConfig(Config):
     min_count: int = Field(default=2, ge=1)
     """How often a word or pair of pieces must occur to enter the vocabulary."""
     sample_bytes: int = Field(default=32_000_000, ge=1)
-    """How much of the corpus, drawn at random, the vocabulary is learned from."""
+    """How much of the corpus, drawn at random, pieces of words are learned from; whole words are counted in all."""
+    segmenter: Literal["none", "auto", "rjieba", "jieba"] = "none"
+    """What finds the words of Chinese, where a token is a word; with none, each ideograph is one."""
 
 
 def draw_sample(texts: Iterable[str], num_bytes: int, *, ideograph_bytes: int = 3) -> list[str]:
@@ -105,7 +107,8 @@ def stages(config: TokenizerConfig, model: models.Model) -> tokenizers.Tokenizer
         backend.pre_tokenizer = pre_tokenizers.Metaspace()
         backend.decoder = decoders.Metaspace()
     else:
-        backend.normalizer = normalizers.BertNormalizer(lowercase=config.lowercase)
+        separate = config.segmenter == "none"  # ideographs; else words of them have come with spaces between
+        backend.normalizer = normalizers.BertNormalizer(lowercase=config.lowercase, handle_chinese_chars=separate)
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.decoder = _words_decoder() if config.kind == "bpe" else decoders.WordPiece()
         if config.kind == "char":
@@ -122,10 +125,26 @@ def _words_decoder() -> decoders.Decoder:
     return decoders.Sequence([decoders.BPEDecoder(), decoders.Fuse(), decoders.Replace(unwritten, "")])
 
 
+def take_words(
+    config: TokenizerConfig,
+    counts: Mapping[str, int],
+    specials: list[str],
+    last: list[str],
+    unknown: str,
+    vocab_size: int,
+) -> tuple[models.Model, int]:
+    """The model of a tokenizer of whole words, and the number of its tokens: those that were met most often."""
+    known = [word for word, count in counts.items() if count >= config.min_count and word not in (*specials, *last)]
+    often = sorted(known, key=lambda word: (-counts[word], word))
+    tokens = [*specials, *often[: vocab_size - len(specials) - len(last)], *last]
+    vocab = {token: number for number, token in enumerate(tokens)}
+    return models.WordLevel(vocab, unk_token=unknown), len(vocab)
+
+
 def learn_vocabulary(
     config: TokenizerConfig, sample: list[str], specials: list[str], last: list[str], unknown: str, vocab_size: int
 ) -> tuple[models.Model, int]:
-    """The model of a tokenizer and the number of its tokens.
+    """The model of a tokenizer and the number of its tokens, learned from a sample.
 
     The library numbers pieces in the order in which a hash table happens to give them; passing the alphabet as if it
     were special tokens numbers it beforehand, so that two runs agree.
@@ -133,11 +152,6 @@ def learn_vocabulary(
     kind, size = config.kind, vocab_size - len(last)
     options: dict[str, Any] = {"min_frequency": config.min_count, "show_progress": False}
     trainer: trainers.Trainer
-    if kind in ("word", "char"):
-        backend = stages(config, models.WordLevel(unk_token=unknown))
-        trainer = trainers.WordLevelTrainer(vocab_size=size, special_tokens=specials, **options)
-        vocab = _numbered(_train(backend, sample, trainer)["vocab"], last)
-        return models.WordLevel(vocab, unk_token=unknown), len(vocab)
     if kind == "byte-bpe":
         backend = stages(config, models.BPE())
         runs = tokenizers.Regex(f"[\u3040-\u30ff{IDEOGRAPHS}]{{1,4}}")

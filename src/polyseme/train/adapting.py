@@ -49,6 +49,8 @@ class Base:
 
     def plan(self, overrides: Iterable[str] = (), *, data: Mapping[str, Any], plan: Mapping[str, Any]) -> Recipe:
         """What the training is told: how the model learnt, more gently, with `overrides` on top."""
+        if self.encoder.context == "none":  # what it was learnt with is not kept, only the vectors
+            raise ConfigError(f"a {self.family} cannot be gone on from; pretrain one on the old and the new text")
         values = self.recipe.dump() if self.recipe else read_preset(self.family, "base", "paper")
         read, before, sizes = values["data"], values["plan"], self.encoder.config
         gentle = {"budget": "10m", "steps": 0, "evaluate_batches": 0, "base": self.name, "start": "paper"}

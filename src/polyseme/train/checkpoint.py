@@ -16,8 +16,8 @@ import torch
 
 from polyseme.errors import CheckpointError
 from polyseme.files import require_space, sha256, whole_folder
+from polyseme.learning import LearnerState
 from polyseme.machine import num_cores
-from polyseme.train.learner import LearnerState
 from polyseme.weights import read_tensors, write_tensors
 
 logger = logging.getLogger(__name__)

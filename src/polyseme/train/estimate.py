@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,11 +12,10 @@ import torch
 
 from polyseme.errors import ConfigError
 from polyseme.files import size
+from polyseme.learning import Learner
 from polyseme.machine import available_memory
 from polyseme.models import FAMILIES
-from polyseme.models.base import Encoder
-from polyseme.objectives import Source, Together
-from polyseme.train.learner import GradientLearner, evaluate
+from polyseme.objectives import Source
 from polyseme.train.plan import Budget, PlanConfig
 from polyseme.train.recipe import Recipe
 
@@ -43,6 +42,8 @@ def measure_size(recipe: Recipe) -> Size:
     except (RuntimeError, OverflowError):
         raise ConfigError("the model is too large to be counted; make model.width or model.vocab_size less") from None
     parameters = sum(weight.numel() for weight in encoder.parameters())
+    if not recipe.objective.by_gradient:
+        return Size(parameters, 3 * 4 * parameters)  # as many numbers for the output side, and for the counts
     micro_tokens = min(recipe.plan.batch_tokens, max(recipe.plan.micro_tokens, recipe.data.length))
     # About twenty numbers of a layer's width are kept for each token until the backward pass (measured).
     activations = 4 * 20 * micro_tokens * sum(encoder.widths)
@@ -85,16 +86,15 @@ class Pace:
         return steps * self.step + NUM_EVALUATIONS * dev_batches * self.dev_batch
 
 
-def measure_pace(encoder: Encoder, objective: Together, source: Source, plan: PlanConfig, dev: Source | None) -> Pace:
-    """Learn for a few seconds on a copy that is thrown away."""
+def measure_pace(learner_with: Callable[[PlanConfig], Learner], plan: PlanConfig, dev: Source | None) -> Pace:
+    """Learn for a few seconds with learners that are thrown away."""
     started = time.perf_counter()
     budget = Budget.parse(plan.budget)
     limit = min(_MEASURED_SECONDS, 0.1 * budget.amount) if budget.unit == "seconds" else _MEASURED_SECONDS
-    encoder, objective = copy.deepcopy((encoder, objective))
 
     def learn(num_steps: int) -> float:
         """Seconds of the middle step of a run in small, in which rows grow as in the whole."""
-        learner = GradientLearner(encoder, objective, source, plan.replace(steps=num_steps))
+        learner = learner_with(plan.replace(steps=num_steps))
         ends = [0.0, *(step.seconds for step in learner.steps())]
         return statistics.median(after - before for before, after in pairwise(ends))
 
@@ -105,7 +105,8 @@ def measure_pace(encoder: Encoder, objective: Together, source: Source, plan: Pl
         step = learn(int(left / step))
     dev_batch = 0.0
     if dev is not None:
+        learner = learner_with(plan)
         before = time.perf_counter()
-        evaluate(encoder, objective, dev, num_batches=1)
+        learner.evaluate(dev, num_batches=1)
         dev_batch = time.perf_counter() - before
     return Pace(step, dev_batch, time.perf_counter() - started)

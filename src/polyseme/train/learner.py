@@ -6,17 +6,15 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from polyseme.errors import ConfigError, TrainingError
+from polyseme.learning import LearnerState, Step, Values
 from polyseme.models.base import Encoder
 from polyseme.objectives.base import Objective, Source, Together
 from polyseme.tensors import Batch
@@ -26,44 +24,6 @@ from polyseme.train.replicas import Replicas, fitting_number
 logger = logging.getLogger(__name__)
 
 _MAX_BAD_STEPS = 3
-
-Tensors = dict[str, Tensor]
-Values = dict[str, float | int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """What one step did."""
-
-    number: int  # steps done so far, this one included
-    tokens: int  # read so far
-    seconds: float  # of learning so far
-    rate: float
-    losses: Mapping[str, float]  # nats an item, by name
-    skipped: bool = False  # the gradient was not finite and the weights stayed
-
-
-@dataclass(frozen=True, kw_only=True)
-class LearnerState:
-    """All that a resumed run needs: groups of tensors, and plain numbers."""
-
-    tensors: dict[str, Tensors] = field(default_factory=dict)
-    values: Values = field(default_factory=dict)
-
-
-class Learner(Protocol):
-    """Anything that learns in steps; the run drives it and knows nothing else of it."""
-
-    total: int
-
-    def steps(self) -> Iterator[Step]:
-        """Learn, one step at a time, from wherever it stands."""
-
-    def state(self) -> LearnerState:
-        """All that a resumed run needs."""
-
-    def restore(self, state: LearnerState) -> None:
-        """Stand where that state was taken."""
 
 
 class GradientLearner:
@@ -173,6 +133,10 @@ class GradientLearner:
                 f"the gradient was not finite {self.bad_steps} steps in a row, at step {self.done + 1}; "
                 f"the last good checkpoint is kept: try a lower plan.rate than {self.plan.rate:g}"
             )
+
+    def evaluate(self, source: Source, *, num_batches: int) -> dict[str, float]:
+        """Mean nats and accuracy on the first batches of a text."""
+        return evaluate(self.encoder, self.objective, source, num_batches=num_batches)
 
     def state(self) -> LearnerState:
         """Weights, moments and counters."""

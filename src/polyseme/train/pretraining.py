@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import functools
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,16 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
 
 from polyseme.errors import CheckpointError, ConfigError, DataError, TrainingError
 from polyseme.files import cache_folder, whole_folder
+from polyseme.learning import Learner, Step
 from polyseme.machine import num_cores
 from polyseme.models import FAMILIES
 from polyseme.models.base import Encoder
 from polyseme.models.directory import CONFIG, WEIGHTS, weightless, write_manifest, write_model
 from polyseme.models.start import start_fast
 from polyseme.objectives import Source, Together, build_objective
+from polyseme.static import learner_of
+from polyseme.static.learner import Task
 from polyseme.tensors import Batch
 from polyseme.text.corpus import Corpus
 from polyseme.text.dialogues import Dialogues
@@ -32,8 +38,8 @@ from polyseme.text.units import Units
 from polyseme.train.adapting import Base
 from polyseme.train.card import write_card
 from polyseme.train.estimate import NUM_EVALUATIONS, Pace, check_memory, measure_pace
-from polyseme.train.learner import GradientLearner, Step, draw, evaluate
-from polyseme.train.plan import SIZES, Budget, choose_size
+from polyseme.train.learner import GradientLearner, draw
+from polyseme.train.plan import SIZES, Budget, PlanConfig, choose_size
 from polyseme.train.recipe import RECIPE, Recipe
 from polyseme.train.run import Run, check_unused
 
@@ -135,12 +141,15 @@ def prepare_again(out: Path, recipe: Recipe, corpus: Corpus, tokenizer: Tokenize
 def source_of(recipe: Recipe, store: Store) -> Source:
     """The rows that are learnt from."""
     length = recipe.data.length
-    return Source(store, length, max(1, recipe.plan.batch_tokens // length), sampling=recipe.data.sampling)
+    step_tokens = store.num_tokens if recipe.objective.whole_text else recipe.plan.batch_tokens
+    return Source(store, length, max(1, step_tokens // length), sampling=recipe.data.sampling)
 
 
 def draw_batch(out: Path, step: int, *, watch: Watch = nullcontext) -> tuple[Batch, Tokenizer, Together]:
     """What a run learns from at a step, counted from 0, and who asks; its model is not needed for that."""
     recipe, tokenizer = Recipe.load(out), Tokenizer.load(out)
+    if not recipe.objective.by_gradient:
+        raise ConfigError(f"a {recipe.family} reads its text from beginning to end; it draws no batches to show")
     if step >= recipe.plan.steps:
         raise ConfigError(f"{out} has {recipe.plan.steps:,} steps, and the first is 0; give a --step below that")
     corpus, _ = open_corpora(recipe)
@@ -160,6 +169,28 @@ def build_encoder(recipe: Recipe, tokenizer: Tokenizer, store: Store) -> tuple[E
     return encoder, build_objective(recipe.objective, encoder, tokenizer.specials)
 
 
+def build_learner(
+    recipe: Recipe, encoder: Encoder, objective: Together, source: Source, tokenizer: Tokenizer
+) -> Learner:
+    """What does the learning: gradients move the weights of a network, kernels fill a table of vectors."""
+    plan = recipe.plan
+    if recipe.objective.by_gradient:
+        return GradientLearner(encoder, objective, source, plan)
+    words = np.ones(recipe.model.vocab_size, np.bool_)
+    words[list(tokenizer.special_ids)] = False
+    task = Task(
+        vectors=encoder.tokens.weight.detach().numpy(),
+        words=words,
+        source=source,
+        total=plan.steps,
+        rate=plan.rate,
+        seed=plan.seed,
+        threads=plan.threads or num_cores(),
+    )
+    learner: Learner = learner_of(recipe.objective.kind)(recipe.objective, task)
+    return learner
+
+
 class Pretraining:
     """A run and what drives it; iterate over `steps` and it learns, records, evaluates, saves."""
 
@@ -167,7 +198,7 @@ class Pretraining:
         if recipe.plan.threads:
             torch.set_num_threads(recipe.plan.threads)
         length = recipe.data.length
-        if store.num_tokens < 2 * length:
+        if recipe.objective.by_gradient and store.num_tokens < 2 * length:
             raise DataError(f"the corpus has {store.num_tokens:,} tokens, too few for rows of {length}; give more text")
         self.recipe = recipe
         self.tokenizer = tokenizer
@@ -178,9 +209,13 @@ class Pretraining:
         started = time.perf_counter()
         self.encoder, self.objective = build_encoder(recipe, tokenizer, store)
         self.start_seconds = time.perf_counter() - started  # which a budget of time pays for too
-        self.learner = GradientLearner(self.encoder, self.objective, self.source, recipe.plan)
         self.run: Run | None = None
         self.resumed_at = 0
+
+    @functools.cached_property
+    def learner(self) -> Learner:
+        """What learns, once it is known for how long."""
+        return build_learner(self.recipe, self.encoder, self.objective, self.source, self.tokenizer)
 
     @classmethod
     def start(
@@ -266,7 +301,8 @@ class Pretraining:
         try:
             for step in learner.steps():
                 last = step.number == self.total
-                dev = self.evaluate(whole=last) if self.dev and (last or step.number % every == 0) else None
+                looks = self.dev is not None and (last or step.number % every == 0)
+                dev = (self.evaluate(whole=last) or None) if looks else None
                 run.record(step, dev=dev)
                 if dev is not None or last or run.due(step):
                     run.save(learner, step.number, dev_loss=dev[self._dev_loss] if dev else None)
@@ -279,10 +315,10 @@ class Pretraining:
         """Figures on the dev text: a fixed part of it, or all, and then also on each of its languages."""
         assert self.dev is not None
         num_batches = self._dev_batches(_ALL_DEV_TOKENS) if whole else self.recipe.plan.evaluate_batches
-        figures = evaluate(self.encoder, self.objective, self.dev, num_batches=num_batches)
+        figures = self.learner.evaluate(self.dev, num_batches=num_batches)
         for language, source in self.dev_languages.items() if whole else ():
             num_batches = _num_batches(source, _ALL_DEV_TOKENS // len(self.dev_languages))
-            found = evaluate(self.encoder, self.objective, source, num_batches=num_batches)
+            found = self.learner.evaluate(source, num_batches=num_batches)
             figures |= {f"{name}_{language}": value for name, value in found.items()}
         return figures
 
@@ -322,7 +358,8 @@ class Pretraining:
 
     @property
     def _dev_loss(self) -> str:
-        return self.objective.names[-1]  # the first only draws rows where there are two
+        # Of two objectives the first only draws rows; what learns without them has one loss, called as it is.
+        return self.objective.names[-1] if self.objective.names else str(self.recipe.objective.kind)
 
     def _dev_batches(self, tokens: int) -> int:
         return _num_batches(self.dev, tokens) if self.dev else 0
@@ -334,7 +371,16 @@ class Pretraining:
         )
 
     def _measure_pace(self) -> Pace:
-        pace = measure_pace(self.encoder, self.objective, self.source, self.recipe.plan, self.dev)
+        thrown_away = copy.deepcopy((self.encoder, self.objective))
+
+        def learner_with(plan: PlanConfig) -> Learner:
+            recipe = dataclasses.replace(self.recipe, plan=plan)
+            return build_learner(recipe, *thrown_away, self.source, self.tokenizer)
+
+        if not self.recipe.objective.by_gradient:
+            # Kernels are compiled once for all runs on a machine; no budget should pay for that.
+            next(iter(learner_with(self.recipe.plan.replace(steps=1)).steps()))
+        pace = measure_pace(learner_with, self.recipe.plan, self.dev)
         return dataclasses.replace(pace, spent=pace.spent + self.start_seconds)
 
     def _freeze(self, steps: int | None, pace: Pace | None) -> None:
@@ -347,7 +393,6 @@ class Pretraining:
             dev_batches = plan.evaluate_batches or pace.dev_batches_in(seconds, dev_batches)
             steps = pace.steps_in(seconds, dev_batches)
         self.recipe = dataclasses.replace(self.recipe, plan=plan.replace(steps=steps, evaluate_batches=dev_batches))
-        self.learner = GradientLearner(self.encoder, self.objective, self.source, self.recipe.plan)
 
 
 def _num_batches(source: Source, tokens: int) -> int:

@@ -13,9 +13,9 @@ from typing import IO, Any, Self
 
 from polyseme.errors import CheckpointError
 from polyseme.files import remove_leavings, write_file
+from polyseme.learning import Learner, Step
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.train.checkpoint import fingerprint, load_checkpoint, save_checkpoint
-from polyseme.train.learner import Learner, Step
 from polyseme.train.recipe import RECIPE, Recipe
 
 logger = logging.getLogger(__name__)

@@ -1,0 +1,55 @@
+"""polyseme evaluate"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from polyseme.cli.console import table, working, write_json
+
+
+def evaluate(
+    model: Annotated[str, typer.Argument(help="Directory of a model, or a file of word vectors.")],
+    data: Annotated[Path, typer.Option(help="A set, or a folder of sets: pairs of words with a score, or analogies.")],
+    suite: Annotated[str, typer.Option(help="words: how far vectors agree with people about words.")] = "words",
+    method: Annotated[str, typer.Option(help="How analogies are completed: 3cosadd or 3cosmul.")] = "3cosadd",
+    json: Annotated[bool, typer.Option("--json", help="A JSON object a figure.")] = False,
+) -> None:
+    """Measure a model on sets that others have made, and say how much of them it knows.
+
+    Pairs are two words and a score a line, between tabs; ': name' begins a section of analogies, four words a line.
+
+    \b
+    Example:
+      polyseme evaluate runs/skipgram --suite words --data wordsim353.tsv
+    """
+    from polyseme.pretrained import load
+
+    loaded = load(model)
+    choice: Any = method
+    with working("evaluating"):
+        scores = loaded.evaluate(data, suite=suite, method=choice)
+    if json:
+        for score in scores:
+            write_json(
+                {
+                    "set": score.name,
+                    "section": score.section,
+                    "measure": score.measure,
+                    "value": None if score.value is None else round(score.value, 6),
+                    "found": score.num_found,
+                    "items": score.num_items,
+                }
+            )
+        return
+    rows = [
+        [
+            score.name,
+            score.section or "(all)",
+            score.measure,
+            "–" if score.value is None else f"{score.value:.3f}",
+            f"{score.num_found:,} of {score.num_items:,}",
+        ]
+        for score in scores
+    ]
+    table(rows, header=["set", "section", "measure", "value", "known"])

@@ -1,0 +1,1 @@
+"""How well a model does, by sets that others have made."""

@@ -1,0 +1,1 @@
+"""What a model has learnt, looked at from inside."""

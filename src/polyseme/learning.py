@@ -1,0 +1,53 @@
+"""What learns, one step at a time: the run drives it and knows nothing else of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+from polyseme.objectives import Source
+
+Tensors = dict[str, Tensor]
+Values = dict[str, float | int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What one step did."""
+
+    number: int  # steps done so far, this one included
+    tokens: int  # read so far
+    seconds: float  # of learning so far
+    rate: float
+    losses: Mapping[str, float]  # nats an item, by name
+    skipped: bool = False  # the gradient was not finite and the weights stayed
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearnerState:
+    """All that a resumed run needs: groups of tensors, and plain numbers."""
+
+    tensors: dict[str, Tensors] = field(default_factory=dict)
+    values: Values = field(default_factory=dict)
+
+
+class Learner(Protocol):
+    """Anything that learns in steps."""
+
+    total: int
+    done: int
+
+    def steps(self) -> Iterator[Step]:
+        """Learn, one step at a time, from wherever it stands."""
+
+    def evaluate(self, source: Source, *, num_batches: int) -> dict[str, float]:
+        """Figures on the first batches of a text, the same ones every time."""
+
+    def state(self) -> LearnerState:
+        """All that a resumed run needs."""
+
+    def restore(self, state: LearnerState) -> None:
+        """Stand where that state was taken."""

@@ -1,0 +1,483 @@
+"""word2vec: words that stand in the same company get close vectors (Mikolov et al., 2013a, b).
+
+Skip-gram predicts the word in the middle of a window from each word around it, CBOW from their mean. What is predicted
+is either which of a few words is the true one, the others being drawn at random (negative sampling), or the way to
+the word through a Huffman tree (hierarchical softmax). All four come down to the same: some input vectors, some output
+vectors with the answers yes or no, and a logistic regression between each two of them.
+
+Set apart from the paper's program in two ways. The words drawn against a window are the same for all of its inputs, so
+that a window is a product of two small matrices (Ji et al., 2016), and its vectors move when all of it has been read.
+
+Threads share all vectors and wait for nobody (Recht et al., 2011). So only a run on one thread gives the same vectors
+every time, resumed or not; on several they come out as good, and a little different.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyseme.errors import DataError
+from polyseme.objectives import Source
+from polyseme.objectives.vectors import Word2vecConfig
+from polyseme.static.kernels import compiled, draw, follow
+from polyseme.static.learner import Floats, Task, VectorLearner
+
+Integers = NDArray[np.integer[Any]]
+
+_SHARD = 10_000  # tokens that a thread reads before it looks at the rate again, as in the paper's program
+_LONGEST = 1000  # words of a sentence; what is longer is cut, as there
+_SMOOTHING = 0.75  # of the counts by which words are drawn
+_LEAST = 1e-4  # share of the rate in the end
+_LOOK_EVERY = np.uint64(32)  # windows, of which one is asked for its loss
+
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+_FIRST = np.zeros(1, np.int64)
+
+
+class Tree(NamedTuple):
+    """The ways from the root to all words, one after another: the inner nodes, and the answer to give at each."""
+
+    starts: NDArray[np.int64]  # (V + 1,), where the way of each word begins
+    nodes: NDArray[np.int32]
+    answers: Floats  # 1 where it turns left, which is code bit 0, and 0 where right
+    longest: int  # way
+
+
+class Room(NamedTuple):
+    """What a thread works in; rows go on with zeros behind a vector, to a number that the processor takes at once."""
+
+    inputs: Floats
+    targets: Floats
+    scores: Floats  # of each input for each target, and then by how much to move
+    turned: Floats  # the same, targets first
+    mean_moves: Floats  # of the mean of a context
+
+
+def keep_chances(counts: Integers, sample: float) -> NDArray[np.float64]:
+    """The chance with which each word is read at all: sqrt(t / f) + t / f, as in the paper's program."""
+    if not sample:
+        return (counts > 0).astype(np.float64)
+    share = np.maximum(counts, 1) / max(1, counts.sum()) / sample
+    return np.where(counts > 0, np.minimum(1.0, np.sqrt(1 / share) + 1 / share), 0.0)
+
+
+def draw_table(weights: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """A table from which ids are drawn by their weights with two random numbers (Walker, 1977).
+
+    An id is drawn evenly, and then kept if the second number is below the upper half of its entry; else the lower half
+    is the id to take instead.
+    """
+    scaled = weights * (len(weights) / weights.sum())
+    others = _pair_up(scaled, np.flatnonzero(scaled < 1), np.flatnonzero(scaled >= 1))
+    chances: NDArray[np.uint64] = np.minimum(scaled * 2.0**32, 2.0**32 - 1).astype(np.uint64)
+    return np.asarray(chances << _HALF | others.astype(np.uint64))
+
+
+@compiled
+def _pair_up(scaled: NDArray[np.float64], small: Integers, large: Integers) -> Integers:
+    """Fill up what is below the mean from what is above; `scaled` becomes the share that each keeps of its place."""
+    others = np.arange(len(scaled))
+    small, num_small, num_large = np.append(small, large), len(small), len(large)
+    while num_small and num_large:
+        low, high = small[num_small - 1], large[num_large - 1]
+        others[low] = high
+        scaled[high] -= 1 - scaled[low]
+        num_small -= 1
+        if scaled[high] < 1:
+            num_large -= 1
+            small[num_small] = high
+            num_small += 1
+    return others
+
+
+def huffman(counts: Integers) -> Tree:
+    """The tree in which frequent words have short ways; words that never occur have none."""
+    words = np.flatnonzero(counts)
+    if not len(words):
+        return Tree(np.zeros(len(counts) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), 0)
+    words = words[np.argsort(-counts[words], kind="stable")]
+    parents, turns = _merge(counts[words].astype(np.int64))
+    lengths, nodes, turned = _ways(parents, turns, len(words))
+    starts = np.zeros(len(counts) + 1, np.int64)
+    starts[words + 1] = lengths
+    starts = np.cumsum(starts)
+    # Ways were found in the order of the counts; they are kept in the order of the ids.
+    begins = np.cumsum(lengths) - lengths
+    order = np.argsort(words)
+    places = np.repeat(begins[order] - starts[words[order]], lengths[order]) + np.arange(lengths.sum())
+    answers = np.float32(1) - turned[places].astype(np.float32)
+    return Tree(starts=starts, nodes=nodes[places], answers=answers, longest=int(lengths.max()))
+
+
+@compiled
+def _merge(counts: NDArray[np.int64]) -> tuple[Integers, Integers]:
+    """Join the two rarest until one is left: the parent of each leaf and inner node, and which turn leads to it."""
+    number = len(counts)
+    sizes = np.full(2 * number - 1, np.int64(2**62))
+    sizes[:number] = counts
+    parents = np.zeros(2 * number - 1, np.int64)
+    turns = np.zeros(2 * number - 1, np.uint8)
+    leaf, inner = number - 1, number
+    for new in range(number, 2 * number - 1):
+        size = 0
+        for turn in range(2):
+            if leaf >= 0 and sizes[leaf] < sizes[inner]:
+                rarest = leaf
+                leaf -= 1
+            else:
+                rarest = inner
+                inner += 1
+            size += sizes[rarest]
+            parents[rarest] = new
+            turns[rarest] = turn
+        sizes[new] = size
+    return parents, turns
+
+
+@compiled
+def _ways(parents: Integers, turns: Integers, number: int) -> tuple[Integers, Integers, Integers]:
+    """From the root to each leaf: how long the ways are, and all their inner nodes and turns in a row."""
+    root = 2 * number - 2
+    depths = np.zeros(2 * number - 1, np.int64)
+    for node in range(root - 1, -1, -1):
+        depths[node] = depths[parents[node]] + 1
+    lengths = depths[:number].copy()
+    nodes = np.empty(lengths.sum(), np.int32)
+    turned = np.empty(lengths.sum(), np.uint8)
+    end = 0
+    for leaf in range(number):
+        end += lengths[leaf]
+        node = leaf
+        for place in range(lengths[leaf]):
+            turned[end - 1 - place] = turns[node]
+            node = parents[node]
+            nodes[end - 1 - place] = node - number
+    return lengths, nodes, turned
+
+
+class Word2vec(VectorLearner):
+    """Reads the text from its beginning, over and over, with a rate that falls in a straight line."""
+
+    def __init__(self, config: Word2vecConfig, task: Task) -> None:
+        super().__init__(task)
+        self.config = config
+        counts = task.counts()
+        if not counts.any():
+            raise DataError("no word of the text is in the vocabulary; give more text, or a lower tokenizer.min_count")
+        self.keep = (keep_chances(counts, config.sample) * 2.0**32).astype(np.uint64)
+        if config.softmax == "hierarchical":
+            self.tree, self.table = huffman(counts), np.zeros(0, np.uint64)
+            num_outputs = int(np.count_nonzero(counts)) - 1
+        else:
+            self.tree, self.table = huffman(np.zeros_like(counts)), draw_table(counts.astype(np.float64) ** _SMOOTHING)
+            num_outputs = len(counts)
+        self.outputs = np.zeros((num_outputs, task.vectors.shape[1]), np.float32)
+        self.arrays["outputs"] = self.outputs
+
+    @property
+    def rate(self) -> float:
+        return self._rate_at(self.done * self.task.step_tokens)
+
+    def _rate_at(self, place: int) -> float:
+        return self.task.rate * max(_LEAST, 1 - place / (self.total * self.task.step_tokens))
+
+    def learn(self) -> dict[str, float]:
+        begin = self.done * self.task.step_tokens
+        return self._read(self.task.source, begin, begin + self.task.step_tokens)
+
+    def evaluate(self, source: Source, *, num_batches: int) -> dict[str, float]:
+        """What the words of another text cost on the average."""
+        return self._read(source, 0, num_batches * source.num_rows * source.length, measuring=True)
+
+    def _read(self, source: Source, begin: int, end: int, *, measuring: bool = False) -> dict[str, float]:
+        """Read a stretch of the text, which begins anew where it ends, a shard after another."""
+
+        def learn(shard: tuple[int, int, int]) -> tuple[float, int]:
+            place, first, last = shard
+            seeds = np.random.SeedSequence([self.task.seed, place])
+            return _learn(
+                plain(source.store.tokens),
+                plain(source.store.sentences),
+                first,
+                last,
+                self.keep,
+                self.config.window,
+                self.config.kind == "cbow",
+                self.table,
+                self.config.negative,
+                self.tree,
+                self.task.vectors,
+                self.outputs,
+                np.float32(0.0 if measuring else self._rate_at(place)),
+                np.uint64(1) if measuring else _LOOK_EVERY,
+                seeds.generate_state(1, np.uint64)[0],
+            )
+
+        with ThreadPoolExecutor(self.task.threads) as pool:
+            losses, counts = zip(*pool.map(learn, shards(source.store.sentences, begin, end)), strict=True)
+        return {self.config.kind: sum(losses) / max(1, sum(counts))}
+
+
+def shards(sentences: Integers, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """Cut a stretch of a text that is read over and over: the place of each part, its first sentence and its end."""
+    length = int(sentences[-1])
+    cuts = {*range(begin, end, _SHARD), *range(-(-begin // length) * length, end, length), end}
+    for place, after in pairwise(sorted(cuts)):
+        first, last = np.searchsorted(sentences, (place % length, (after - 1) % length + 1))
+        yield place, int(first), int(last)
+
+
+def plain(array: Integers) -> Integers:
+    """The same numbers as an array that is not written to, so that kernels are compiled once for files and memory."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+@compiled
+def make_room(num_inputs: int, num_targets: int, width: int) -> Room:
+    """Buffers for windows of so many inputs and targets at most."""
+    # Products are made of two rows and three others at a time, in steps of sixteen numbers.
+    rows, columns, length = num_inputs + 2, num_targets + 2, (width + 15) // 16 * 16
+    return Room(
+        np.zeros((rows, length), np.float32),
+        np.zeros((columns, length), np.float32),
+        np.zeros((rows, columns), np.float32),
+        np.zeros((columns, rows), np.float32),
+        np.zeros((1, length), np.float32),
+    )
+
+
+@compiled
+def move(
+    vectors: Floats,
+    outputs: Floats,
+    context: Integers,
+    num_words: int,
+    answers: Integers,
+    labels: Floats,
+    num_targets: int,
+    mean: bool,
+    rate: np.float32,
+    looks: bool,
+    inputs: Floats,
+    targets: Floats,
+    scores: Floats,
+    turned: Floats,
+    mean_moves: Floats,
+) -> float:
+    """Move the vectors of one window: its context, or their mean, towards answers with label 1 and away from others.
+
+    Gives the nats that it cost, where somebody looks. The last arguments are a Room.
+    """
+    num_inputs = 1 if mean else num_words
+    if mean:
+        _average(inputs, vectors, context, num_words)
+    else:
+        _gather(inputs, vectors, context, num_words)
+    _gather(targets, outputs, answers, num_targets)
+    _compare(inputs, num_inputs, targets, num_targets, scores)
+    loss = _cost(scores, num_inputs, labels, num_targets) if looks else 0.0
+    _judge(scores, turned, num_inputs, labels, num_targets, rate)
+    _add_products(outputs, answers, num_targets, turned, inputs, num_inputs)
+    if mean:
+        # Each word of the context is given the whole error, though only a part of the mean was its own, as in the
+        # paper's program.
+        mean_moves[0] = 0
+        _add_products(mean_moves, _FIRST, 1, scores, targets, num_targets)
+        _spread(vectors, context, num_words, mean_moves)
+    else:
+        _add_products(vectors, context, num_inputs, scores, targets, num_targets)
+    return loss
+
+
+@compiled
+def _gather(rows: Floats, table: Floats, numbers: Integers, count: int) -> None:
+    """Copy rows of a table."""
+    for place in range(count):
+        number = numbers[place]
+        for column in range(table.shape[1]):
+            rows[place, column] = table[number, column]
+
+
+@compiled
+def _average(rows: Floats, table: Floats, numbers: Integers, count: int) -> None:
+    """The mean of rows of a table, in the first row."""
+    rows[0] = 0
+    for place in range(count):
+        number = numbers[place]
+        for column in range(table.shape[1]):
+            rows[0, column] += table[number, column]
+    rows[0] *= np.float32(1 / count)
+
+
+@compiled
+def _spread(table: Floats, numbers: Integers, count: int, moves: Floats) -> None:
+    """Add the first row of `moves` to rows of a table."""
+    for place in range(count):
+        number = numbers[place]
+        for column in range(table.shape[1]):
+            table[number, column] += moves[0, column]
+
+
+@compiled
+def _compare(inputs: Floats, num_inputs: int, targets: Floats, num_targets: int, scores: Floats) -> None:
+    """The products of all inputs and targets, two by three at a time, so that each number read is used often."""
+    for row in range(0, num_inputs, 2):
+        for target in range(0, num_targets, 3):
+            a = b = c = d = e = f = np.float32(0)
+            for column in range(inputs.shape[1]):
+                x, y = inputs[row, column], inputs[row + 1, column]
+                s, t, u = targets[target, column], targets[target + 1, column], targets[target + 2, column]
+                a += x * s
+                b += x * t
+                c += x * u
+                d += y * s
+                e += y * t
+                f += y * u
+            scores[row, target], scores[row, target + 1], scores[row, target + 2] = a, b, c
+            scores[row + 1, target], scores[row + 1, target + 1], scores[row + 1, target + 2] = d, e, f
+
+
+@compiled
+def _cost(scores: Floats, num_inputs: int, labels: Floats, num_targets: int) -> float:
+    """The nats of the right answers."""
+    loss = 0.0
+    for row in range(num_inputs):
+        for target in range(num_targets):
+            wrong = scores[row, target] * (1.0 - 2.0 * labels[target])
+            loss += max(wrong, 0.0) + np.log1p(np.exp(-abs(wrong)))
+    return loss
+
+
+@compiled
+def _judge(scores: Floats, turned: Floats, num_inputs: int, labels: Floats, num_targets: int, rate: np.float32) -> None:
+    """Turn scores into how far to move: by what the answers are wrong, times the rate; not at all in empty places."""
+    for row in range(num_inputs):
+        for target in range(num_targets):
+            # tanh by Lambert's continued fraction, which has no branches; it is 1 to four digits where it ends.
+            half = min(max(scores[row, target] * np.float32(0.5), np.float32(-4.97)), np.float32(4.97))
+            square = half * half
+            above = np.float32(135135) + square * (np.float32(17325) + square * (np.float32(378) + square))
+            below = np.float32(62370) + square * (np.float32(3150) + square * np.float32(28))
+            tanh = half * above / (np.float32(135135) + square * below)
+            error = (labels[target] - np.float32(0.5) - np.float32(0.5) * tanh) * rate
+            scores[row, target] = error
+            turned[target, row] = error
+        for target in range(num_targets, num_targets + 2):
+            scores[row, target] = 0
+    for target in range(num_targets):
+        for row in range(num_inputs, num_inputs + 2):
+            turned[target, row] = 0
+
+
+@compiled
+def _add_products(
+    table: Floats, numbers: Integers, count: int, factors: Floats, others: Floats, num_others: int
+) -> None:
+    """Add to rows of a table the other rows by their factors, three at a time."""
+    for place in range(count):
+        number = numbers[place]
+        for other in range(0, num_others, 3):
+            a, b, c = factors[place, other], factors[place, other + 1], factors[place, other + 2]
+            for column in range(table.shape[1]):
+                table[number, column] += (
+                    a * others[other, column] + b * others[other + 1, column] + c * others[other + 2, column]
+                )
+
+
+@compiled
+def _learn(
+    tokens: Integers,
+    sentences: Integers,
+    first: int,
+    last: int,
+    keep: NDArray[np.uint64],
+    window: int,
+    mean: bool,
+    table: NDArray[np.uint64],
+    num_negative: int,
+    tree: Tree,
+    vectors: Floats,
+    outputs: Floats,
+    rate: np.float32,
+    look_every: np.uint64,
+    chance: Any,
+) -> tuple[float, int]:
+    """Learn from some sentences; the sum of the losses of the windows that were looked at, and their predictions."""
+    longest = max(tree.longest, num_negative + 1)
+    inputs, rows, scores, turned, mean_moves = make_room(2 * window, longest, vectors.shape[1])
+    sentence = np.empty(_LONGEST, np.int64)
+    context = np.empty(2 * window, np.int64)
+    targets = np.empty(longest, np.int64)
+    labels = np.zeros(longest, np.float32)
+    loss, count = 0.0, 0
+    for number in range(first, last):
+        place, end = sentences[number], sentences[number + 1]
+        while place < end:
+            length = 0
+            while place < end and length < _LONGEST:
+                word = tokens[place]
+                place += 1
+                chance = follow(chance)
+                if chance >> _HALF < keep[word]:
+                    sentence[length] = word
+                    length += 1
+            for middle in range(length):
+                chance = follow(chance)
+                reach = 1 + draw(chance, window)
+                num_words = 0
+                for other in range(max(0, middle - reach), min(length, middle + reach + 1)):
+                    if other != middle:
+                        context[num_words] = sentence[other]
+                        num_words += 1
+                if num_words == 0:
+                    continue
+                word = sentence[middle]
+                first_turn = tree.starts[word]
+                num_targets = tree.starts[word + 1] - first_turn
+                for turn in range(num_targets):
+                    targets[turn] = tree.nodes[first_turn + turn]
+                    labels[turn] = tree.answers[first_turn + turn]
+                if len(table):
+                    targets[0] = word
+                    labels[0] = 1
+                    num_targets = 1
+                    for _ in range(num_negative):
+                        chance = follow(chance)
+                        other = draw(chance, len(table))
+                        entry = table[other]
+                        chance = follow(chance)
+                        if chance >> _HALF >= entry >> _HALF:
+                            other = int(np.int64(entry & _LOW))
+                        if other != word:
+                            targets[num_targets] = other
+                            labels[num_targets] = 0
+                            num_targets += 1
+                looks = chance >> _HALF & look_every - np.uint64(1) == 0
+                loss += move(
+                    vectors,
+                    outputs,
+                    context,
+                    num_words,
+                    targets,
+                    labels,
+                    num_targets,
+                    mean,
+                    rate,
+                    looks,
+                    inputs,
+                    rows,
+                    scores,
+                    turned,
+                    mean_moves,
+                )
+                count += (1 if mean else num_words) if looks else 0
+    return loss, count

@@ -1,0 +1,300 @@
+"""Files of word vectors: what we write others read, what others write we read, and what is broken is refused."""
+
+import logging
+import struct
+
+import numpy as np
+import pytest
+import torch
+
+import polyseme as ps
+from polyseme.errors import CheckpointError, DataError
+from polyseme.files import cache_folder
+from polyseme.interchange.word_vectors import UNKNOWN, VECTOR_FORMATS, read_vectors, write_vectors
+
+WORDS = ["the", "Bank", "river", "don't", "苹果", "caf\u00e9", "a\u00a0b", "1.5", "</s>"]
+VECTORS = np.random.default_rng(0).normal(size=(len(WORDS), 7)).astype(np.float32)
+VECTORS[0, :4] = [0, 1e-30, -3.4e38, 1 / 3]
+
+
+def binary(rows, *, header=None, end=b"\n"):
+    """A binary file of words, as bytes or text, and their vectors."""
+    content = b"%d %d\n" % (header or (len(rows), len(rows[0][1])))
+    for word, numbers in rows:
+        content += word if isinstance(word, bytes) else word.encode()
+        content += b" " + struct.pack(f"<{len(numbers)}f", *numbers) + end
+    return content
+
+
+ROWS = list(zip(WORDS, VECTORS.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("to", VECTOR_FORMATS)
+def test_what_is_written_is_read_again(tmp_path, to):
+    path = tmp_path / "vectors"
+    write_vectors(path, WORDS, VECTORS, to)
+    for _ in range(2):  # from the file, and from what is kept of it
+        read = read_vectors(path)
+        assert read.words == [*WORDS, UNKNOWN] and read.family == ("glove" if to == "glove" else "skipgram")
+        np.testing.assert_array_equal(read.read()[:-1], VECTORS)
+        assert not read.read()[-1].any()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("end", [b"\n", b""], ids=["of the C program", "of gensim"])
+def test_both_ways_to_end_a_binary_vector(tmp_path, end):
+    path = tmp_path / "vectors.bin"
+    path.write_bytes(binary(ROWS, end=end))
+    assert read_vectors(path).words == [*WORDS, UNKNOWN]
+    np.testing.assert_array_equal(read_vectors(path).read()[:-1], VECTORS)
+
+
+def test_numbers_that_look_like_spaces_and_lines(tmp_path):
+    path = tmp_path / "vectors.bin"
+    numbers = struct.unpack("<4f", b" \n 1 2 3\n\n  x y\n")
+    path.write_bytes(binary([("a", numbers), ("b", numbers)]))
+    read = read_vectors(path)
+    assert read.words == ["a", "b", UNKNOWN]
+    np.testing.assert_array_equal(read.read()[:2], np.array([numbers, numbers], np.float32))
+
+
+def test_a_large_binary_file_is_read_in_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr("polyseme.interchange.word_vectors._BLOCK", 4)
+    path = tmp_path / "vectors"
+    for content in (binary(ROWS), binary(ROWS, end=b"")):
+        path.write_bytes(content)
+        assert read_vectors(path).words == [*WORDS, UNKNOWN]
+        np.testing.assert_array_equal(read_vectors(path).read()[:-1], VECTORS)
+    write_vectors(path, WORDS, VECTORS, "glove")
+    assert read_vectors(path).words == [*WORDS, UNKNOWN]
+    np.testing.assert_array_equal(read_vectors(path).read()[:-1], VECTORS)
+
+
+@pytest.mark.parametrize(
+    ("content", "words", "vectors"),
+    [
+        (b"new york 1 2\nroute 66 3 4\nthe 5 6\nof 7 8\n", ["new york", "route 66", "the", "of"], [1, 3, 5, 7]),
+        (b"4 2\nnew york 1 2\nroute 66 3 4\nthe 5 6\nof 7 8", ["new york", "route 66", "the", "of"], [1, 3, 5, 7]),
+        (b". . . 1 2\nat name@domain.com 3 4\n", [". . .", "at name@domain.com"], [1, 3]),
+        (b"2 2 \r\na 1 2 \r\nb 3 4 \r\n\r\n", ["a", "b"], [1, 3]),
+        (b"a 1e0 2\nb 3. -.5E-3\n", ["a", "b"], [1, 3]),
+        (b"a 1 2\nb 3 4\na 5 6\n", ["a", "b"], [1, 3]),
+        (b"a 1 2\n<unk> 3 4\n", ["a", "<unk>"], [1, 3]),
+        (b"a 1 2\n\xff\xfe 3 4\n\xffb 5 6\n", ["a", "\ufffd\ufffd", "\ufffdb"], [1, 3, 5]),
+        (b" 1 2\nb 3 4\n", ["", "b"], [1, 3]),
+        (b"a\x00b 1 2\n", ["a\x00b"], [1]),
+        (b"a 1\nb 3\n", ["a", "b"], [1, 3]),
+    ],
+    ids=[
+        "words with spaces",
+        "the same under a header",
+        "all with spaces",
+        "white space at the ends",
+        "numbers as people write them",
+        "a word twice",
+        "the unknown word",
+        "no UTF-8",
+        "an empty word",
+        "a word with a NUL",
+        "one number",
+    ],
+)
+def test_text_that_is_odd_and_right(tmp_path, content, words, vectors):
+    path = tmp_path / "vectors.txt"
+    path.write_bytes(content)
+    read = read_vectors(path)
+    assert read.words == [*words, *([UNKNOWN] if UNKNOWN not in words else [])]
+    np.testing.assert_array_equal(read.read()[: len(words), 0], np.array(vectors, np.float32))
+
+
+def test_binary_that_is_odd_and_right(tmp_path, caplog):
+    path = tmp_path / "vectors.bin"
+    path.write_bytes(binary([("a", [1, 2]), (b"\xffb", [3, 4]), ("a", [5, 6]), (UNKNOWN, [7, 8]), (b"", [9, 9])]))
+    with caplog.at_level(logging.WARNING):
+        read = read_vectors(path)
+    assert read.words == ["a", "\ufffdb", UNKNOWN, ""]
+    assert read.read().tolist() == [[1, 2], [3, 4], [7, 8], [9, 9]]
+    assert "names 1 words again" in caplog.text
+
+
+def cut(length):
+    return binary(ROWS)[:length]
+
+
+BROKEN = {
+    "empty": (b"", "is empty"),
+    "blank": (b"\n\n", "holds no word vectors"),
+    "prose": (b"Once upon a time\nthere was a bank.\n", "holds no word vectors"),
+    "no vectors": (b"0 100\n", "holds no vectors, as its first line says"),
+    "no numbers": (b"100 0\n", "holds no vectors, as its first line says"),
+    "a header alone": (b"10 10\n", "does not hold 10 words with 10 numbers each"),
+    "cut in a word": (cut(-(7 * 4 + 1 + 1 + 2)), "does not hold 9 words with 7 numbers each.*cut short"),
+    "cut after a word": (cut(-(7 * 4 + 2)), "does not hold 9 words with 7 numbers each.*cut short"),
+    "cut in a vector": (cut(-10), "does not hold 9 words with 7 numbers each.*cut short"),
+    "cut in the first word": (cut(5), "does not hold 9 words with 7 numbers each"),
+    "a header with more words": (binary(ROWS, header=(10, 7)), "does not hold 10 words with 7 numbers"),
+    "a header with fewer words": (binary(ROWS, header=(8, 7)), "does not hold 8 words with 7 numbers"),
+    "a header with more numbers": (binary(ROWS, header=(9, 8)), "does not hold 9 words with 8 numbers"),
+    "a header with fewer numbers": (binary(ROWS, header=(9, 6)), "does not hold 9 words with 6 numbers|not finite"),
+    "a header of terabytes": (binary(ROWS, header=(10**11, 999_999)), "does not hold 100,000,000,000 words"),
+    "a word without end": (b"2 2\n" + b"x" * 100_000 + b" " + bytes(18), "does not hold 2 words with 2 numbers each"),
+    "not a number": (binary([("a", [1, 2]), ("b", [3, float("nan")])]), "the vector of 'b' has numbers that are not"),
+    "infinity": (binary([("a", [float("-inf"), 2])]), "the vector of 'a' has numbers that are not finite"),
+    "not a number in text": (b"a 1 2\nb nan 3\n", "the vector of 'b' has numbers that are not finite"),
+    "a number too large": (b"a 1 2\nb 1e39 3\n", "the vector of 'b' has numbers that are not finite"),
+    "a text header with more words": (b"3 2\na 1 2\nb 3 4\n", "holds 2 words and not 3, as its first line says"),
+    "a text header with fewer words": (b"1 2\na 1 2\nb 3 4\n", "holds 2 words and not 1, as its first line says"),
+    "a text header with more numbers": (b"2 3\na 1 2\nb 3 4\n", "has 2 numbers a word and not 3, as its first line"),
+    "a text header with fewer numbers": (b"2 1\na 1 2\nb 3 4\n", "has 2 numbers a word and not 1, as its first line"),
+    "a line with fewer numbers": (b"a 1 2 3\n\nb 3 4\nc 1 2 3\n", "line 3: not a word and 3 numbers"),
+    "a line cut short": (b"a 1 2 3\nb 3 4 5\nc 1", "line 3: not a word and 3 numbers"),
+    "a line of words": (b"a 1 2\nb 3 4\nc d e\n", "line 3: not a word and 2 numbers"),
+    "fastText with subwords": (b"\xba\x16\x4f\x2f" + bytes(100), r"a fastText model with its subwords; take the \.vec"),
+    "packed": (b"\x1f\x8b" + bytes(100), "unpack it with gunzip"),
+    "zipped": (b"PK\x03\x04" + bytes(100), "unpack it with unzip"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files(tmp_path, name):
+    content, why = BROKEN[name]
+    path = tmp_path / "vectors"
+    path.write_bytes(content)
+    before = {*(cache_folder() / "vectors").glob("*")}
+    with pytest.raises(CheckpointError, match=why) as caught:
+        ps.load(path)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
+    assert {*(cache_folder() / "vectors").glob("*")} == before
+
+
+def test_no_cut_of_a_file_is_read_as_something_else(tmp_path):
+    path = tmp_path / "vectors.bin"
+    whole = binary(ROWS)
+    for length in range(1, len(whole) - 1):  # without its last line break it is still whole
+        path.write_bytes(whole[:length])
+        with pytest.raises(CheckpointError):
+            read_vectors(path)
+
+
+def test_any_bytes_are_read_or_refused(tmp_path):
+    path = tmp_path / "vectors"
+    chance = np.random.default_rng(0)
+    whole = np.frombuffer(binary(ROWS), np.uint8)
+    for _ in range(300):
+        changed = whole.copy()
+        changed[chance.integers(len(whole), size=3)] = chance.integers(256, size=3)
+        path.write_bytes(changed.tobytes())
+        try:
+            read = read_vectors(path)
+        except CheckpointError:
+            continue
+        assert len(read.words) == len(read.read()) and np.isfinite(read.read()).all()
+
+
+def test_what_is_kept_of_a_text_goes_with_the_text(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("a 1 2\nb 3 4\n")
+    first = read_vectors(path)
+    assert isinstance(first.read(), np.memmap)
+    first.read()[0] = 9  # stays with us
+    assert read_vectors(path).read()[0].tolist() == [1, 2]
+    path.write_text("a 1 2\nb 3 4\nc 5 6\n")
+    assert read_vectors(path).words == ["a", "b", "c", UNKNOWN]
+    for folder in (cache_folder() / "vectors").iterdir():
+        (folder / "vectors").write_bytes(b"cut")
+    assert read_vectors(path).read()[2].tolist() == [5, 6]
+
+
+def test_what_a_format_cannot_hold(tmp_path):
+    path = tmp_path / "vectors"
+    for to in ("word2vec", "word2vec-text"):
+        with pytest.raises(DataError, match=rf"'new york' has a space in it, which {to} cannot hold; choose glove"):
+            write_vectors(path, ["new york"], VECTORS[:1], to)
+    for to in VECTOR_FORMATS:
+        with pytest.raises(DataError, match="has a line break in it"):
+            write_vectors(path, ["new\nyork"], VECTORS[:1], to)
+    assert not list(tmp_path.iterdir())
+    write_vectors(path, ["new york"], VECTORS[:1], "glove")
+    assert read_vectors(path).words[0] == "new york"
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "vectors.bin"
+    path.write_bytes(binary(ROWS))
+    return path
+
+
+def test_a_file_is_a_model(file, tmp_path):
+    model = ps.load(file)
+    assert "encoder" not in vars(model), "a million vectors would have been copied"
+    assert model.family == "skipgram" and model.encoder.context == "none" and model.encoder.widths == (7,)
+    assert "backend" not in vars(model.tokenizer), "a million words would have taken seconds"
+    layers = model.encode(["the river nowhere"])[0].layers
+    np.testing.assert_array_equal(layers[0], [*VECTORS[[0, 2]], np.zeros(7, np.float32)])
+    assert not model.embed([""]).any()
+    assert model.tokenizer.specials.unknown == len(WORDS) and not hasattr(model.tokenizer, "nothing")
+
+    model.save(tmp_path / "saved")
+    again = ps.load(tmp_path / "saved")
+    assert torch.equal(again.encoder.tokens.weight, model.encoder.tokens.weight)
+    assert again.neighbours("river") == model.neighbours("river")
+    path, _ = again.export(tmp_path / "again.bin", to="word2vec")
+    assert path.read_bytes() == file.read_bytes()
+    assert ps.load(file, weights="int8").embed(["the river"]).shape == (1, 7)
+
+
+def test_capitals_are_dropped_where_a_file_has_none(tmp_path):
+    path = tmp_path / "vectors.txt"
+    path.write_text("bank 1 2\nriver 3 4\n")
+    assert ps.load(path).embed(["Bank"]).tolist() == [[1, 2]]
+    path.write_text("bank 1 2\nRiver 3 4\n")
+    assert ps.load(path).embed(["Bank", "River"]).tolist() == [[0, 0], [3, 4]]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # gensim leaves a file open
+@pytest.mark.parametrize("to", VECTOR_FORMATS)
+def test_gensim_finds_the_same_neighbours(tmp_path, to):
+    models = pytest.importorskip("gensim.models")
+    words = [f"word{number}" for number in range(200)]
+    vectors = np.random.default_rng(0).normal(size=(200, 10)).astype(np.float32)
+    write_vectors(tmp_path / "ours", words, vectors, to)
+    theirs = models.KeyedVectors.load_word2vec_format(
+        tmp_path / "ours", binary=to == "word2vec", no_header=to == "glove"
+    )
+    ours = ps.load(tmp_path / "ours")
+    np.testing.assert_array_equal(theirs.vectors, vectors)
+    for word in words[:20]:
+        expected = theirs.most_similar(word, topn=5)
+        found = ours.neighbours(word, top=5)
+        assert [neighbour.word for neighbour in found] == [name for name, _ in expected]
+        np.testing.assert_allclose([n.score for n in found], [score for _, score in expected], atol=1e-5)
+        other, third = words[int(word[4:]) + 20], words[int(word[4:]) + 50]
+        expected = theirs.most_similar(positive=[other, third], negative=[word], topn=5)
+        assert [answer.word for answer in ours.analogy(word, other, third, top=5)] == [name for name, _ in expected]
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_what_gensim_wrote(tmp_path, binary):
+    models = pytest.importorskip("gensim.models")
+    theirs = models.KeyedVectors(7)
+    theirs.add_vectors(WORDS, VECTORS)
+    theirs.save_word2vec_format(str(tmp_path / "theirs"), binary=binary)
+    read = read_vectors(tmp_path / "theirs")
+    assert read.words == [*WORDS, UNKNOWN]
+    np.testing.assert_array_equal(read.read()[:-1], VECTORS)
+
+
+def test_what_fasttext_wrote(tmp_path, corpus_file):
+    fasttext = pytest.importorskip("fasttext")
+    theirs = fasttext.train_unsupervised(str(corpus_file), dim=8, epoch=1, minCount=1, thread=1, verbose=0, bucket=100)
+    with (tmp_path / "theirs.vec").open("w", encoding="utf-8") as file:  # as its command writes it
+        file.write(f"{len(theirs.words)} 8\n")
+        for word in theirs.words:
+            file.write(f"{word} {' '.join(f'{number:.5g}' for number in theirs.get_word_vector(word))} \n")
+    read = read_vectors(tmp_path / "theirs.vec")
+    assert read.words == [*theirs.words, UNKNOWN]
+    np.testing.assert_allclose(read.read()[5], theirs.get_word_vector(theirs.words[5]), rtol=1e-4)
+    theirs.save_model(str(tmp_path / "theirs.bin"))
+    with pytest.raises(CheckpointError, match=r"a fastText model with its subwords; take the \.vec"):
+        read_vectors(tmp_path / "theirs.bin")
