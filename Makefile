@@ -31,6 +31,7 @@ bench: .venv/developing ## measure against other tools on this machine
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/embedding.py
 	$(BIN)/python benchmarks/time_to_quality.py
+	$(BIN)/python benchmarks/plateau.py
 
 clean: ## remove the virtual environment and what demo and tests left
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
