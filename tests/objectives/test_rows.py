@@ -105,6 +105,7 @@ def test_swapped_pairs_are_labelled_so(documents, length, num_rows, step, num_se
     objective = SentenceOrder(encoder_of(store, num_segments=num_segments), SPECIALS)
     batch = objective.batch(Source(store, length, num_rows), seed=1, step=step)
     assert (batch.segments is None) == (num_segments == 1)
+    starts = set(store.sentences[:-1].tolist())
     document_ends = set(store.sentences[store.documents].tolist())
     for ids, label in zip(batch.ids.tolist(), batch.labels["order"].tolist(), strict=True):
         middle = ids.index(3)
@@ -114,11 +115,27 @@ def test_swapped_pairs_are_labelled_so(documents, length, num_rows, step, num_se
         assert len(first) + len(second) == length - 2 - num_between and first and second
         for part in (first, second):
             assert part == [(part[0] + n) % store.num_tokens for n in range(len(part))]
+        earlier, later = (first, second) if label == IN_ORDER else (second, first)
+        skipped = range(earlier[-1] + 1, later[0])  # the rest of a sentence
+        together = later[0] in {earlier[-1] + 1, *starts} and not starts.intersection(skipped)
         if label == IN_ORDER:
-            assert second[0] == first[-1] + 1 and second[0] not in document_ends
+            assert together and second[0] not in document_ends
         else:
-            swapped = (second[-1] + 1) % store.num_tokens == first[0]
-            assert swapped or first[-1] + 1 in document_ends
+            cut = min(start for start in (*starts, store.num_tokens) if start > first[-1])
+            assert together or cut in document_ends
+
+
+def test_how_the_parts_end_does_not_give_their_order_away():
+    sizes = np.random.default_rng(0)
+    store = store_of([sizes.integers(4, 20, size=60).tolist() for _ in range(10)])
+    objective, source = SentenceOrder(encoder_of(store), SPECIALS), Source(store, 48, 100)
+    whole: dict[int, list[bool]] = {0: [], 1: []}
+    for step in range(30):
+        batch = objective.batch(source, seed=0, step=step)
+        for ids, label in zip(batch.ids.tolist(), batch.labels["order"].tolist(), strict=True):
+            whole[label].append(ids[ids.index(3) - 1] - FIRST + 1 in store.sentences)
+    in_order, swapped = np.mean(whole[0]), np.mean(whole[1])
+    assert abs(in_order - swapped) < 0.05, "else a full stop before the separator would be enough"
 
 
 @pytest.mark.parametrize("objective", [NextSentence, SentenceOrder])
