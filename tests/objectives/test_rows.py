@@ -45,7 +45,7 @@ def encoder_of(store: Store, **sizes: int) -> Bert:
 corpora = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=6), min_size=1, max_size=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(corpora, st.integers(4, 24), st.integers(1, 5), st.integers(0, 30), st.integers(0, 3))
 def test_next_tokens_are_the_next_tokens(documents, length, num_rows, step, seed):
     store = store_of(documents)
@@ -68,7 +68,7 @@ def test_an_epoch_reads_every_cut_once():
     assert sorted(later) != sorted(seen[0])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(corpora, st.integers(12, 40), st.integers(1, 6), st.integers(0, 50))
 def test_pairs_are_what_their_label_says(documents, length, num_rows, step):
     store = store_of(documents)
@@ -97,7 +97,7 @@ def test_pairs_are_what_their_label_says(documents, length, num_rows, step):
             assert owners[0] != owners[1]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(corpora, st.integers(12, 40), st.integers(1, 6), st.integers(0, 50), st.sampled_from([1, 2]))
 def test_swapped_pairs_are_labelled_so(documents, length, num_rows, step, num_segments):
     store = store_of(documents)
@@ -191,7 +191,7 @@ def test_shorter_rows_are_as_many_tokens(length, num_rows, divisor):
     assert 0 <= length * num_rows - short.length * short.num_rows < short.length
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(8, 40), st.floats(0.02, 0.9), st.integers(0, 10))
 def test_rows_of_special_tokens_alone_are_not_asked_about(length, rate, step):
     store = dataclasses.replace(store_of([[60]]), tokens=np.full(60, 3, dtype=np.uint16))

@@ -63,7 +63,6 @@ class NextSentence(Objective):
         last = np.searchsorted(store.sentences, begin + inside, side="left") - 1
         cut_sentence = sentence + 1 + (chance.random(num_rows) * np.maximum(last - sentence, 0)).astype(np.int64)
         whole = last > sentence
-        cut_sentence = np.minimum(cut_sentence, np.maximum(last, sentence + 1))
         cut = np.where(whole, store.sentences[np.minimum(cut_sentence, last)], begin + inside // 2) - begin
         before = np.where(whole, store.sentences[cut_sentence] - store.sentences[cut_sentence - 1], 1)
         apart = whole & (store.documents[np.searchsorted(store.documents, cut_sentence)] == cut_sentence)
