@@ -18,7 +18,7 @@ demo: .venv/installed ## train a small BERT and a small GPT-2 on the docstrings 
 	@echo 'Look further: .venv/bin/polyseme info runs/docstrings-gpt2'
 
 test: .venv/developing ## run every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: .venv/developing ## style and types
 	$(BIN)/ruff format --check .
@@ -31,6 +31,7 @@ bench: .venv/developing ## measure against other tools on this machine
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/embedding.py
 	$(BIN)/python benchmarks/time_to_quality.py
+	$(BIN)/python benchmarks/plateau.py
 
 clean: ## remove the virtual environment and what demo and tests left
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -3,6 +3,10 @@
 import os
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("patient", deadline=None)  # no test is timed
+settings.load_profile("patient")
 
 # Before torch and the peer are imported. Threads that wait for each other cost tiny models more than they give.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -454,7 +454,7 @@ class Scripted:
 
 
 def pieces_of(data, *stops):
-    return list(ps.Pretrained._pieces(Scripted(), iter(data), stops))
+    return list(ps.Pretrained._pieces(Scripted(), b"", iter(data), stops))
 
 
 def test_a_stop_is_never_half_shown():

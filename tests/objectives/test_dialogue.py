@@ -66,7 +66,7 @@ def test_turns_are_strings(tmp_path):
 dialogue_lengths = st.lists(st.lists(st.integers(1, 20), min_size=1, max_size=6), min_size=2, max_size=6)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(dialogue_lengths, st.integers(16, 50), st.integers(1, 6), st.integers(0, 50))
 def test_rows_are_three_turns_of_those_who_speak(lengths, row_length, num_rows, step):
     store = store_of(lengths)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
@@ -158,14 +158,12 @@ def reference(begins, choosable, lot, rooms):
     return chosen
 
 
-@settings(deadline=None)
 @given(groups(), st.integers(1, 12))
 def test_groups_are_chosen_in_the_order_of_their_lots(drawn, room):
     rooms = room + np.arange(len(drawn[0]))[:, None]
     assert np.array_equal(_choose(*drawn, rooms), reference(*drawn, rooms))
 
 
-@settings(deadline=None)
 @given(groups(), st.integers(0, 100))
 def test_runs_are_of_one_to_three_words(drawn, seed):
     begins, choosable, _ = drawn

@@ -67,7 +67,7 @@ fragments = st.sampled_from([*words.split("|"), *"|\x1c\x85\u3000\t😊\ud800\0"
 documents = st.lists(st.lists(fragments, max_size=25).map("".join) | st.text(max_size=30), max_size=5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(texts=documents)
 def test_the_store_holds_the_encoding_of_every_sentence(tokenizer, texts):
     wanted = expected(texts, tokenizer)

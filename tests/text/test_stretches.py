@@ -44,7 +44,7 @@ sentences = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(sentences)
 def test_stretches_give_the_tokens_of_the_whole(tokenizer, texts):
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
@@ -60,7 +60,7 @@ def test_stretches_give_the_tokens_of_the_whole(tokenizer, texts):
         assert [token for piece in own for token in ids(tokenizer, piece)] == ids(tokenizer, sentence)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(sentences)
 def test_a_table_gives_what_the_library_gives(tokenizer, texts):
     texts = [text.encode("utf-8", "replace").decode() for text in texts]

@@ -148,7 +148,6 @@ def intervals(sizes):
 gaps = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=12)
 
 
-@settings(deadline=None)
 @given(gaps, gaps)
 def test_tokens_that_share_a_span_are_aligned(spans, tokens):
     spans, tokens = intervals(spans), intervals(tokens)
@@ -170,7 +169,7 @@ parts = "the|Fox|jumps over| |  |\n|. |。|，|数学|使用语言|模型|大学
 documents = st.lists(st.lists(st.sampled_from(parts.split("|")), max_size=20).map("".join) | st.text(max_size=20))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(documents)
 def test_units_are_aligned_to_the_tokens_of_every_kind(tokenizer, texts):
     units = Units(UnitsConfig())

@@ -2,9 +2,9 @@
 
 Nothing but values is different: the architecture and its files stay what they are, and every weight is trained on.
 
-Words begin with vectors of the company they keep: the largest part of the matrix that says which words stand beside which
-more often than chance has it (Bullinaria and Levy, 2007). Counting takes seconds, and a model finds out the same in
-minutes. A tenth of each vector stays random, so that words of the same company can be told apart.
+Words begin with vectors of the company they keep: the largest part of the matrix that says which words stand beside
+which more often than chance has it (Bullinaria and Levy, 2007). Counting takes seconds, and a model finds out the same
+in minutes. A tenth of each vector stays random, so that words of the same company can be told apart.
 
 Heads with random weights look everywhere alike, and a model that fills gaps spends most of its first minutes on finding
 out that the words beside a gap say most about it. Here each head begins with its eyes on one place, the token before,

@@ -33,6 +33,7 @@ class Cuts:
     begin: Numbers
     length: int
     cut: Numbers  # the length of the first part
+    last: Numbers  # the length of the sentence before the cut
     apart: Flags  # cut at the end of a document
     elsewhere: Numbers  # where a sentence of another document begins
 
@@ -63,11 +64,12 @@ class NextSentence(Objective):
         cut_sentence = sentence + 1 + (chance.random(num_rows) * np.maximum(last - sentence, 0)).astype(np.int64)
         whole = last > sentence
         cut = np.where(whole, store.sentences[np.minimum(cut_sentence, last)], begin + inside // 2) - begin
+        before = np.where(whole, store.sentences[cut_sentence] - store.sentences[cut_sentence - 1], 1)
         apart = whole & (store.documents[np.searchsorted(store.documents, cut_sentence)] == cut_sentence)
         changed = chance.random(num_rows) < 0.5
         elsewhere = store.sentences[another(store, sentence, chance)]
-        cuts = Cuts(begin=begin, length=inside, cut=cut, apart=apart, elsewhere=elsewhere)
-        first, num_first, second, label = self.arrange(cuts, changed)
+        cuts = Cuts(begin=begin, length=inside, cut=cut, last=before, apart=apart, elsewhere=elsewhere)
+        first, num_first, second, label = self.arrange(cuts, changed, chance)
 
         column = np.arange(source.length)[None, :]
         end = num_first[:, None] + 1  # of the first part
@@ -81,7 +83,9 @@ class NextSentence(Objective):
         batch = Batch.of(torch.from_numpy(ids), segments=segments, units=source.read_units(places))
         return batch.labelled(self.name, torch.from_numpy(label))
 
-    def arrange(self, cuts: Cuts, changed: Flags) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    def arrange(
+        self, cuts: Cuts, changed: Flags, chance: np.random.Generator
+    ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
         """Where the first part begins and how long it is, where the second begins, and the label."""
         label = np.where(cuts.apart | changed, ELSEWHERE, FOLLOWS)
         return cuts.begin, cuts.cut, np.where(label == ELSEWHERE, cuts.elsewhere, cuts.begin + cuts.cut), label

@@ -276,7 +276,8 @@ class _Reader:
             raise DataError(f"{self.file} is not UTF-8 ({share}); {_advice(self.file, _guess(sample))}")
 
     def _no_column(self, place: str, known: Iterable[str]) -> DataError:
-        return DataError(f"{self.file}{place}: no column {self.column!r}{nearest(self.column, map(str, known))}")
+        shown = (" ".join(str(name).split()) for name in known)  # quoted, a name may run over lines
+        return DataError(f"{self.file}{place}: no column {self.column!r}{nearest(self.column, shown)}")
 
 
 def _gather(lines: Iterable[str], *, blank_ends: bool = False) -> Iterator[str]:

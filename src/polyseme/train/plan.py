@@ -50,8 +50,8 @@ _LEAST_BYTES = {"small": 500e3, "medium": 20e6, "base": 1e9}  # of text
 def choose_size(budget: str | None, *, num_bytes: int, cores: int) -> str:
     """The largest size that has both the time and the text to become better than the one below it.
 
-    Measured on two cores (docs/decisions/0006); more cores count in proportion. Budgets that are no time leave the
-    choice to the text.
+    For two cores; more count in proportion. That small is right for minutes was measured (docs/decisions/0006);
+    where medium and base begin is an estimate. Budgets that are no time leave the choice to the text.
     """
     given = Budget.parse(budget or "10m")
     minutes = given.amount / 60 * cores / 2 if given.unit == "seconds" else math.inf
