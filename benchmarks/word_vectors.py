@@ -7,6 +7,7 @@ text file to the vectors. The sides take turns. With --sets, a folder of word pa
 judged over the same words.
 
     python benchmarks/word_vectors.py [--corpus text.txt] [--words 300000] [--sets words/] [--json out.json] [--long]
+        [--families skipgram] [--epochs 1 5] [--threads 1 2]
 """
 
 from __future__ import annotations
@@ -157,6 +158,9 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, help="a text file (the docstrings of this machine)")
     parser.add_argument("--words", type=int, help="how many of its words (300,000; all with --long)")
     parser.add_argument("--sets", type=Path, help="a folder of word pairs and analogies")
+    parser.add_argument("--families", nargs="+", choices=RATES, default=list(RATES))
+    parser.add_argument("--epochs", nargs="+", type=int, help="passes over the text (1; 1 and 5 with --long)")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     given = read()
     source = given.corpus or sample_text("docstrings").train[0]
     sides = {name: side for name, side in SIDES.items() if name == "polyseme" or find_spec(name)}
@@ -166,7 +170,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         text, lines = Path(folder) / "text.txt", Path(folder) / "lines.txt"
         num_words = cut(source, text, lines, given.words or (10**12 if given.long else 300_000))
-        ways = itertools.product(RATES, (1, 5) if given.long else (1,), (1, 2))
+        ways = itertools.product(given.families, given.epochs or ((1, 5) if given.long else (1,)), given.threads)
         for family, epochs, threads in ways:
             results: dict[str, list[Result]] = {name: [] for name in sides}
             for seed in range(given.rounds):

@@ -16,6 +16,7 @@ LINE = [
     "config",
     "files",
     "machine",
+    "kernels",
     "tensors",
     "weights",
     "text",

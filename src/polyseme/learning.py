@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -45,6 +45,9 @@ class Learner(Protocol):
 
     def evaluate(self, source: Source, *, num_batches: int) -> dict[str, float]:
         """Figures on the first batches of a text, the same ones every time."""
+
+    def files(self, token: Callable[[int], str]) -> dict[str, str]:
+        """What the model directory should hold besides the model, by name, given what the tokens are called."""
 
     def state(self) -> LearnerState:
         """All that a resumed run needs."""

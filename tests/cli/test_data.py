@@ -74,3 +74,44 @@ def test_masking_is_a_short_form(polyseme, corpus_file, tmp_path):
     assert ended.code == 2 and ended.err.startswith("polyseme: objective.")
     ended = polyseme("pretrain", "bert", *options, "--masking", "wrod", "--out", tmp_path / "other")
     assert ended.code == 2 and ended.err.startswith("polyseme: objective.masking: should be 'token', 'word', ")
+
+
+def test_phrases_become_words_of_a_model(polyseme, tmp_path):
+    text, out = tmp_path / "text.txt", tmp_path / "joined.txt"
+    words = ["the", "city", "of", "a", "river", "and", "old", "bank", "people", "see"]
+    rows = [[words[(number * step) % 10] for step in (1, 3, 7, 9)] for number in range(200)]
+    rows[::4] = [[*row[:2], "New", "York", *row[2:]] for row in rows[::4]]
+    text.write_text("\n\n".join(" ".join(row) + "." for row in rows))
+
+    ended = polyseme("data", "phrases", text, "--out", out, "--threshold", 10)
+    assert ended.code == 0
+    header, line = ended.out.splitlines()
+    assert header == "phrase\tscore\ttimes" and re.fullmatch(r"new_york\t\d\d\t50", line)
+    assert f"{out}: 1 phrases, joined 50 times\nnext: polyseme pretrain skipgram --corpus {out}" in ended.err
+    assert out.read_text().replace("_", " ").split() == text.read_text().split()
+
+    run = tmp_path / "run"
+    ended = polyseme("pretrain", "skipgram", "--corpus", out, "--size", "tiny", "--budget", "2steps", "--out", run)
+    assert ended.code == 0
+    ended = polyseme("neighbours", run, "new_york", "--json")
+    assert ended.code == 0 and json.loads(ended.out)["word"] == "new_york"
+    assert "new" not in json.loads((run / "tokenizer.json").read_text())["model"]["vocab"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.txt", "--out", "joined.txt"], "nowhere.txt: no such file"),
+        (["text.txt", "--out", "text.txt"], "text.txt is there already; choose another --out"),
+        (["text.txt", "--out", "joined.txt", "--min-count", "0"], "--min-count"),
+        (["text.txt", "--out", "joined.txt", "--threshold", "high"], "--threshold"),
+        (["text.txt", "--out", "joined.txt"], "different tokens; give more text"),
+        (["text.txt"], "--out"),
+    ],
+)
+def test_phrases_that_cannot_be_found(polyseme, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("too short a text")
+    ended = polyseme("data", "phrases", *arguments)
+    assert ended.code == 2 and said in ended.err and ended.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == ["text.txt"]

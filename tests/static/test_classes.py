@@ -6,7 +6,9 @@ import pytest
 from scipy.sparse import csr_array
 from tasks import store_of, task_of
 
+import polyseme as ps
 from polyseme.errors import DataError
+from polyseme.models.directory import changed_files
 from polyseme.objectives.vectors import ClassesConfig
 from polyseme.static.classes import Bigrams, Classes, information
 
@@ -182,6 +184,18 @@ def test_a_resumed_run_is_the_same(method):
 
 
 @pytest.mark.parametrize("method", ["exchange", "brown"])
+def test_the_classes_as_a_file(method):
+    sentences = [[3, 1], [3, 2], [3, 2], [3, 1, 3, 2], [3]]
+    classes = learner(sentences, num_classes=2, vocab_size=5, method=method)
+    list(classes.steps())
+    lines = classes.files("abcde".__getitem__)["classes.tsv"].splitlines()
+    names = {line.split("\t")[1]: line.split("\t")[0] for line in lines}
+    assert [line.split("\t", 1)[1] for line in lines] in (["d\t6", "c\t3", "b\t2"], ["c\t3", "b\t2", "d\t6"])
+    assert names["b"] == names["c"] != names["d"] and {*names.values()} == {"0", "1"}
+    assert [*names.values()] == sorted(names.values()), "classes stand one after the other"
+
+
+@pytest.mark.parametrize("method", ["exchange", "brown"])
 @pytest.mark.parametrize("sentences", [[[0]], [[0, 0, 0]], [[0], [1]], [[0, 1]]])
 def test_fewer_words_than_classes(method, sentences):
     classes = learner(sentences, num_classes=4, vocab_size=3, method=method)
@@ -195,3 +209,17 @@ def test_no_words_at_all():
     store = store_of([[1]], fingerprint="none")
     with pytest.raises(DataError, match="no word"):
         Classes(ClassesConfig(), task_of(store, vocab_size=2, width=2, specials=1))
+
+
+def test_the_classes_stand_in_the_model_directory(tmp_path):
+    text, out = tmp_path / "text.txt", tmp_path / "run"
+    names = "abcdefghijkl"
+    text.write_text("\n\n".join(" ".join(names[word] for word in sentence) for sentence in grammar()))
+    settings = ["model.vocab_size=40", "model.width=3", "objective.method=brown"]
+    for resume in (False, True):
+        ps.pretrain("wordclass", corpus=text, out=out, size="tiny", settings=settings, resume=resume)
+        rows = [line.split("\t") for line in (out / "classes.tsv").read_text().splitlines()]
+        assert sorted({path for path, _, _ in rows}) in (["0", "10", "11"], ["00", "01", "1"])
+        assert sum(int(count) for _, _, count in rows) == 1200 and {word for _, word, _ in rows} == set(names)
+        assert "classes.tsv" in (out / "manifest.json").read_text() and not changed_files(out)
+        (out / "classes.tsv").unlink()

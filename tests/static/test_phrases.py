@@ -3,7 +3,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from polyseme.static.phrases import join_phrases, score_pairs
+from polyseme.static.phrases import Phrases, join_phrases, score_pairs
+from polyseme.text.corpus import Corpus
+from polyseme.text.store import Store
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.vocabulary import TokenizerConfig
 
 WORDS = ["new", "york", "times", "the", "a", "city"]
 
@@ -74,3 +78,66 @@ def test_nothing_is_lost():
     assert [WORDS.index(word) for token in joined.tokens for word in names[token].split("_")] == tokens.tolist()
     for place, bound in enumerate(bounds):
         assert sum(len(names[token].split("_")) for token in joined.tokens[: joined.bounds[place]]) == bound
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Sentences of words that stand anywhere, and in every third a name."""
+    chance = np.random.default_rng(0)
+    documents = []
+    for number in range(300):
+        words = list(
+            chance.choice(
+                ["The", "city", "of", "a", "river", "and", "naïve", "old", "small", "bank", "people", "see"], 8
+            )
+        )
+        if number % 3 == 0:
+            words[int(chance.integers(8))] = ["“New York”", "new\nYork", "NEW  York Times"][number // 3 % 3]
+        documents.append(" ".join(words) + (" new, York!" if number % 10 == 0 else "."))
+    (tmp_path / "text.txt").write_text("\n\n".join(documents))
+    return Corpus(tmp_path / "text.txt")
+
+
+def test_a_text_is_joined_and_else_as_it_was(corpus):
+    found = Phrases.find(corpus, min_count=5, thresholds=[5, 5])
+    assert "new_york" in {phrase.name for phrase in found.best()}
+    before = list(corpus)
+    after = ["".join(map(found.join, corpus.split(document))) for document in before]
+    # A line break ends a sentence, and no phrase goes on in the next.
+    for place, name in enumerate(("“New_York”", "new\nYork", "NEW_York_Times")):
+        assert name in after[3 * place]
+    for old, new in zip(before, after, strict=True):
+        assert new.replace("_", " ").split() == old.split() and "city_" not in new and "new,_York" not in new
+
+
+def test_what_is_joined_is_what_is_counted(corpus):
+    for thresholds in ([1], [3, 1], [2, 0.5, 0.5]):
+        found = Phrases.find(corpus, min_count=2, thresholds=thresholds)
+        joined = "".join(found.join(sentence) for document in corpus for sentence in corpus.split(document))
+        assert joined.count("_") == sum(phrase.count * phrase.name.count("_") for phrase in found.best()) > 100
+
+
+def test_chinese_words_become_phrases(tmp_path):
+    pytest.importorskip("rjieba")
+    sentences = ["我们研究人工智能方法。", "他们人工种植水稻。", "智能手机很好。", "人工智能 2020 年很好。"]
+    (tmp_path / "text.txt").write_text("\n\n".join(sentences * 10))
+    corpus = Corpus(tmp_path / "text.txt")
+    found = Phrases.find(corpus, min_count=1, thresholds=[2])
+    joined = [found.join(document) for document in corpus][:4]
+    assert "_" in "".join(joined)
+    assert ["".join(text.replace("_", "").split()) for text in joined] == ["".join(text.split()) for text in sentences]
+    for text in joined:
+        words = [word for word in text.split() if "_" in word]
+        assert set(words) <= set(found.tokenizer.spacing.space(text).split()), "a phrase stays a word"
+
+
+def test_a_tokenizer_of_words_keeps_phrases():
+    text = "I saw new_york_times, _italics_ and __init__ of a_b__c in 人工_智能, x_! _ New_York."
+    words = "i saw new_york_times , _ italics _ and _ _ init _ _ of a_b _ _ c in 人工_智能 , x _ ! _ new_york ."
+    for segmenter in ("none", "auto"):
+        config = TokenizerConfig(kind="word", specials="plain", min_count=1, segmenter=segmenter)
+        expected = words if segmenter == "auto" else words.replace("人工_智能", "人 工 _ 智 能")
+        tokenizer = Tokenizer.train(config, [text], vocab_size=100)
+        assert tokenizer.encode(text, specials=False).tokens == expected.split()
+        store = Store.from_documents([text], tokenizer)
+        assert [tokenizer.token(int(id)) for id in store.tokens] == [*expected.split(), "</s>"]

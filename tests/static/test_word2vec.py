@@ -13,6 +13,7 @@ from polyseme.static.word2vec import (
     huffman,
     keep_chances,
     make_room,
+    make_windows,
     move,
     shards,
 )
@@ -103,19 +104,11 @@ def test_a_step_by_hand(kind, softmax):
                 new_vectors[word] += rate * wrong * outputs[target]
     for looks in (True, False):
         moved, answered = vectors.copy(), outputs.copy()
-        found = move(
-            moved,
-            answered,
-            np.array(context),
-            len(context),
-            np.array(targets),
-            np.array(labels, np.float32),
-            len(targets),
-            kind == "cbow",
-            np.float32(rate),
-            looks,
-            *make_room(4, 5, 5),
-        )
+        windows = make_windows(2, 5)
+        for row, values in zip(windows, (context, len(context), targets, labels, len(targets)), strict=True):
+            row[1, ... if np.isscalar(values) else slice(len(values))] = values
+        mean, room = kind == "cbow", make_room(4, 5, 5)
+        found = move(moved, answered, windows, 1, mean, np.float32(rate), looks, room)
         assert found == (pytest.approx(loss, rel=1e-5) if looks else 0)
         np.testing.assert_allclose(moved, new_vectors, atol=1e-4)
         np.testing.assert_allclose(answered, new_outputs, atol=1e-4)

@@ -6,6 +6,7 @@ from tokenizers import models, trainers
 
 from polyseme.text import counting
 from polyseme.text.counting import count_words
+from polyseme.text.stretches import Index
 from polyseme.text.vocabulary import TokenizerConfig, stages, take_words
 
 TEXTS = [
@@ -55,6 +56,10 @@ def test_batches_and_long_texts_change_nothing(monkeypatch):
     whole = count_words(TEXTS * 3, backend)
     monkeypatch.setattr(counting, "_BATCH", 40)
     assert count_words(TEXTS * 3, backend) == whole
+    monkeypatch.setattr(Index, "NUM_ROWS", 8)
+    monkeypatch.setattr(Index, "NUM_PROBES", 1)
+    monkeypatch.setattr(counting, "_LINES", 2)
+    assert count_words(TEXTS * 3, backend) == whole
     assert whole["the"] == 9 and whole["supercalifragilisticexpialidocious"] == 6
 
 
@@ -62,6 +67,7 @@ def test_what_is_met_once_is_forgotten_when_there_is_too_much(monkeypatch):
     backend = stages(TokenizerConfig(kind="word", specials="plain"), models.WordLevel(unk_token="<unk>"))
     monkeypatch.setattr(counting, "_BATCH", 10)
     monkeypatch.setattr(counting, "_MOST", 20)
+    monkeypatch.setattr(Index, "NUM_ROWS", 8)
     texts = [f"often{' '} rare{number}" for number in range(100)]
     found = count_words(texts, backend)
     assert found["often"] == 100 and len(found) < 30

@@ -1,10 +1,14 @@
+import re
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polyseme.text.sentences import LONGEST, split_sentences
+from polyseme.text import stops
+from polyseme.text.sentences import LONGEST, find_sentences, split_sentences
+from polyseme.text.utf16 import Text
+from polyseme.text.vocabulary import mend
 
 texts = st.text(st.sampled_from("aA1 .!?…。！？\n\t\"'”」)é中文\u3000")) | st.text()
 
@@ -14,6 +18,67 @@ def test_pieces_join_to_the_document(document):
     pieces = split_sentences(document)
     assert "".join(pieces) == document
     assert all(pieces)
+
+
+WIDE = "。！？｡…"
+STOP = re.compile(rf"[\n.!?{WIDE}](?:(?<=\n)\s*|[.!?{WIDE}]*([\"'”’»)\]}}）］｝」』】》〉〕]*)(\s*))")
+
+
+def plainly_split(document):
+    """The meaning of the compiled loop, by a regular expression."""
+    pieces, start = [], 0
+    for match in STOP.finditer(document):
+        following = match.end()
+        if following == len(document):
+            break
+        marks, end = match.span(1)
+        if end < 0:  # a line's end
+            end = len(document[: match.start()].rstrip())
+            ends = end > 0
+        elif document[marks - 1] in WIDE:
+            alone = document[match.start() : marks] == "…"  # which may stand in a sentence
+            ends = not alone or document[following] >= "⺀"
+        elif end == following:
+            ends = document[marks - 1] != "." and document[following] >= "⺀"
+        else:
+            goes_on = document[following].islower()
+            goes_on |= document[marks - 1] == "." and abbreviated(document, match.start())
+            ends = "\n" in match[2] or not goes_on
+        if ends:
+            pieces.append(document[start:end])
+            start = end
+    return [*pieces, document[start:]] if document else []
+
+
+def abbreviated(document, stop):
+    space = document.rfind(" ", max(0, stop - 8), stop)
+    if space < 0 and stop > 8:
+        return False
+    word = document[space + 1 : stop].lstrip("(\"'“‘[")
+    initial = word[-2:-1] in ("", ".") and word[-1:].isalpha() and word[-1:] != "I"
+    return initial or word.lower() in stops.ABBREVIATIONS
+
+
+fragments = [
+    *"aA1zI .!?…。！？｡\n\t\"'”」)([“‘é中\u3000\x1cªᛮⅷΣ⹿⺀𝐚𝐀𠀀😊\ud800\udc00İK",
+    ". ",
+    ". ",
+    ".) ",
+    " Dr",
+    " J",
+    "U.S",
+]
+fragments += ["(e.g", "Messrs", "approx", "Ph.D", "等", "a.m", "xapprox", "etc"]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(fragments), max_size=30).map("".join) | st.text(), max_size=4))
+def test_the_compiled_loop_does_what_it_means(documents):
+    assert list(map(split_sentences, documents)) == list(map(plainly_split, documents))
+    text, counts = find_sentences(Text.of(documents))
+    wanted = [plainly_split(mend(document)) for document in documents]
+    assert counts.tolist() == list(map(len, wanted))
+    assert text.pieces(text.bounds[:-1], text.bounds[1:]) == [piece for pieces in wanted for piece in pieces]
 
 
 @given(texts)

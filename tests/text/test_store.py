@@ -15,7 +15,7 @@ from polyseme.errors import CheckpointError, DataError
 from polyseme.text.corpus import Corpus
 from polyseme.text.sentences import split_sentences
 from polyseme.text.store import Store, build_store, count_words, prepare
-from polyseme.text.stretches import Table
+from polyseme.text.stretches import Index
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.units import Units, UnitsConfig
 from polyseme.text.vocabulary import TokenizerConfig
@@ -93,7 +93,7 @@ def test_many_batches_stay_in_order(tokenizer, monkeypatch):
 
 def test_the_word_table_starts_afresh_and_pauses_without_harm(bert, monkeypatch):
     monkeypatch.setattr(store_module, "_BATCH", 100)
-    monkeypatch.setattr(Table, "NUM_ROWS", 128)
+    monkeypatch.setattr(Index, "NUM_ROWS", 128)
     texts = [f"{text} word{number * 7919} {number}" for number in range(100) for text in TEXTS[:2]]
     assert rows(Store.from_documents(texts, bert)) == expected(texts, bert)
 

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, models, pre_tokenizers
 
 import polyseme.text.stretches as module
-from polyseme.text.stretches import Cutter, Joins, Table
+from polyseme.text.stretches import Cutter, Index, Joins, Table
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.utf16 import Text, units_of
 from polyseme.text.vocabulary import TokenizerConfig, stages
@@ -22,7 +24,14 @@ def train(kind, style, vocab_size=700, **options):
     return Tokenizer.train(config, TEXTS, vocab_size=vocab_size)
 
 
-STYLES = [("wordpiece", "bert"), ("char", "plain"), ("bpe", "gpt"), ("byte-bpe", "gpt2"), ("byte-bpe", "roberta")]
+STYLES = [
+    ("wordpiece", "bert"),
+    ("word", "plain"),
+    ("char", "plain"),
+    ("bpe", "gpt"),
+    ("byte-bpe", "gpt2"),
+    ("byte-bpe", "roberta"),
+]
 
 
 @pytest.fixture(scope="module", params=STYLES, ids="-".join)
@@ -74,6 +83,44 @@ def test_a_table_gives_what_the_library_gives(tokenizer, texts):
         ]
 
 
+def plainly_cut(cutter, text):
+    """Where a text may be cut, place by place."""
+    kinds, bounds = cutter.kinds[text.units].tolist(), set(text.bounds.tolist())
+    cuts = []
+    for place in sorted({*range(len(kinds)), *bounds}):
+        relation = module._APART
+        if place not in bounds:
+            relation = cutter.relations[8 * kinds[place - 1] + kinds[place]]
+            if relation == module._BLANKS:
+                relation = place + 1 not in bounds and kinds[place + 1] < module._SPACE
+            elif relation == module._JOINED:
+                first, second = text.units[place - 1 : place + 1].tolist()
+                pair = cutter.joins.pairs[(first << 16 | second) * 0x9E3779B1 % 2**32 >> 12]
+                relation = not (pair or cutter.joins.right[first] or cutter.joins.left[second])
+        if relation:
+            cuts.append(place)
+    return [(a, b) for a, b in pairwise(cuts) if not (cutter.blank and kinds[a] >= module._SPACE)]
+
+
+@given(sentences)
+def test_compiled_loops_do_what_they_mean(tokenizer, texts):
+    text, cutter = Text.of(texts), Cutter.of(tokenizer)
+    starts, ends = cutter.cut(text)
+    assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == plainly_cut(cutter, text)
+    index, known = Index(), {}
+    for _ in range(2):
+        rows, fresh = index.find(text, starts, ends)
+        wanted, new = [], []
+        for number, piece in enumerate(text.pieces(starts, ends)):
+            short = len(piece.encode("utf-16-le")) <= 2 * module.LONGEST
+            if not short or piece not in known:
+                known[piece if short else len(known)] = len(known)
+                new.append(number)
+            wanted.append(known[piece] if short else len(known) - 1)
+        assert rows.tolist() == wanted and fresh.tolist() == new
+        assert index.num_rows == len(known)
+
+
 @pytest.mark.parametrize("vocab_size", [300, 400, 500, 700])
 def test_runs_of_ideographs_are_cut_where_no_token_reaches_across(vocab_size):
     # A small vocabulary has tokens that end inside a character.
@@ -88,13 +135,15 @@ def test_runs_of_ideographs_are_cut_where_no_token_reaches_across(vocab_size):
 
 
 def test_joins_know_tokens_that_begin_or_end_inside_a_character():
+    def pieces(text, *tokens):
+        found = Text.of([text])
+        return found.pieces(*Cutter.of_bytes([], Joins(tokens)).cut(found))
+
     middle, country = "中".encode(), "国".encode()
-    apart = Joins([]).apart
-    assert apart(np.array([ord("中")]), np.array([ord("国")])).all()
+    assert pieces("中国") == ["中", "国"]
     for token in (middle + country, middle[1:] + country, middle + country[:1], middle[2:] + country[:2]):
-        joins = Joins([b"a", token])
-        assert not joins.apart(np.array([ord("中")]), np.array([ord("国")])).any()
-    assert Joins([middle + country]).apart(np.array([ord("国")]), np.array([ord("中")])).all()
+        assert pieces("中国", b"a", token) == ["中国"]
+    assert pieces("国中", middle + country) == ["国", "中"]
 
 
 def test_letters_marks_and_white_space_are_those_of_the_library():
@@ -119,7 +168,7 @@ def test_letters_marks_and_white_space_are_those_of_the_library():
 
 @pytest.mark.parametrize("setting", [("NUM_ROWS", 64), ("NUM_PROBES", 1)])
 def test_small_tables_and_crowded_places_do_no_harm(tokenizer, monkeypatch, setting):
-    monkeypatch.setattr(Table, *setting)
+    monkeypatch.setattr(Index, *setting)
     table = Table.of(tokenizer)
     for number in range(60):
         texts = [f"word{number % 7} {number}{'long' * 5} a\0 a", f"数{chr(0x4E00 + number)}学, don't {number % 5}"]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polyseme.cli.console import reading, suggest, write_json
+from polyseme.cli.phrases import phrases
 
 if TYPE_CHECKING:
     from polyseme.text.tokenizer import Tokenizer
 
-data = typer.Typer(help="Look at what a model is asked.", no_args_is_help=True, rich_markup_mode=None)
+data = typer.Typer(help="Look at what a model is asked, and prepare text.", no_args_is_help=True, rich_markup_mode=None)
 
 _STYLES = {"masked": "bold red", "replaced": "bold yellow", "kept": "bold green", "answer": "dim", "plain": ""}
 
@@ -22,7 +23,10 @@ Pieces = list[tuple[str, str]]  # a style and the text in it
 
 @data.callback()
 def group() -> None:
-    """Look at what a model is asked."""
+    """Look at what a model is asked, and prepare text."""
+
+
+data.command()(phrases)
 
 
 @data.command()

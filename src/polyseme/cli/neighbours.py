@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from polyseme.cli.console import table, texts, write_json
+from polyseme.cli.console import say, table, texts, write_json
 
 
 def neighbours(
@@ -35,3 +35,6 @@ def neighbours(
         for place, neighbour in enumerate(near)
     ]
     table(rows, header=["word", "neighbour", "cosine"])
+    for name, near in found:
+        if not any(neighbour.score for neighbour in near):
+            say(f"no vector is like that of {name!r}; these are as good as any")

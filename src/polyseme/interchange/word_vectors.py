@@ -7,17 +7,15 @@ before its numbers, spaces and all.
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import itertools
 import logging
 import mmap
 import os
 import re
-import shutil
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +24,7 @@ from numpy.typing import NDArray
 from tokenizers import models
 
 from polyseme.errors import CheckpointError, DataError
-from polyseme.files import cache_folder, require_space, sync_file, sync_folder, whole_folder, write_file
+from polyseme.files import sync_file, sync_folder
 from polyseme.text.tokenizer import Specials, Tokenizer
 from polyseme.text.vocabulary import TokenizerConfig, mend, stages
 
@@ -38,7 +36,6 @@ VECTOR_FORMATS = ("word2vec", "word2vec-text", "glove")
 UNKNOWN = "<unk>"
 """Stands for words that a file does not have: its own vector where it has one, else zeros."""
 
-_FORMAT = 1  # counts changes of what is kept of a text
 _BLOCK = 10_000  # words that are read together, and …
 _BLOCK_NUMBERS = 250_000  # … numbers
 _LONGEST_WORD = 1_000  # bytes
@@ -54,6 +51,7 @@ _OTHERS = {
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int64]
+Blocks = Iterator[tuple[int, Floats]]  # vectors, a few at a time, and the number of the first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +73,8 @@ class Words(Tokenizer):
     def __getattr__(self, name: str) -> Any:
         if "backend" in vars(self):
             raise AttributeError(f"a tokenizer has no attribute {name!r}")
-        config = TokenizerConfig(
-            kind="word", specials="plain", lowercase=all(word == word.lower() for word in self.words)
-        )
+        together = "\n".join(self.words)
+        config = TokenizerConfig(kind="word", specials="plain", lowercase=together == together.lower())
         numbers = {word: number for number, word in enumerate(self.words)}
         unknown = numbers[UNKNOWN]  # which is an empty text too
         backend = stages(config, models.WordLevel(numbers, unk_token=UNKNOWN))
@@ -86,7 +83,7 @@ class Words(Tokenizer):
 
 
 def read_vectors(path: Path) -> WordVectors:
-    """Open a file; text is read once, and what is kept of it in the cache is mapped from then on."""
+    """Open a file: find its words, and look whether what stands behind them can be vectors."""
     try:
         with path.open("rb") as file:
             if not os.fstat(file.fileno()).st_size:
@@ -101,14 +98,26 @@ def read_vectors(path: Path) -> WordVectors:
     count, width, start = (int(found[1]), int(found[2]), found.end()) if found else (None, None, 0)
     if count == 0 or width == 0:
         raise CheckpointError(f"{path} holds no vectors, as its first line says; export it again")
-    family = "skipgram" if found else "glove"
+    blocks: Callable[[], Blocks]
     if count and width and not _is_text(content, start, width):
         words, places = _scan_binary(path, content, start, count, width)
-        return WordVectors(
-            family=family, words=words, width=width, read=lambda: _read_binary(content, places, len(words), width)
-        )
-    words, vectors = _read_text(path, content, start, count, width)
-    return WordVectors(family=family, words=words, width=vectors.shape[1], read=lambda: vectors)
+        blocks = partial(_binary_blocks, content, places, width)
+    else:
+        width = _width_of_text(path, content, start, width)
+        words, blocks = _scan_text(path, content, start, count, width)
+    words = words if UNKNOWN in words else [*words, UNKNOWN]
+    return WordVectors(
+        family="skipgram" if found else "glove",
+        words=words,
+        width=width,
+        read=lambda: _fill(np.zeros((len(words), width), np.float32), _finite(path, words, blocks())),
+    )
+
+
+def _fill(vectors: Floats, blocks: Blocks) -> Floats:
+    for first, block in blocks:
+        vectors[first : first + len(block)] = block
+    return vectors
 
 
 def _is_text(content: mmap.mmap, start: int, width: int) -> bool:
@@ -131,21 +140,16 @@ def _scan_binary(path: Path, content: mmap.mmap, start: int, count: int, width: 
             f"{path} does not hold {count:,} words with {width:,} numbers each, as its first line says; "
             "it may be cut short: download or export it again"
         )
-    places = ends - size
     # Some programs end a line after each vector, and so before the next word.
     words = b"".join(found).replace(b" \n", b" ").decode("utf-8", "replace").split(" ")[:-1]
-    if len(set(words)) < count:
-        first = {word: number for number, word in reversed([*enumerate(words)])}
-        _warn(path, count - len(first))
-        kept = sorted(first.values())
-        words, places = [words[number] for number in kept], places[kept]
-    for number, block in _binary_blocks(content, places, width):
-        if not np.isfinite(block).all():
-            raise _not_finite(path, words[number + int(np.argmin(np.isfinite(block).all(1)))])
-    return words if UNKNOWN in words else [*words, UNKNOWN], places
+    words, kept = _different(path, words)
+    places = (ends - size)[kept]
+    for _ in _finite(path, words, _binary_blocks(content, places, width)):
+        pass
+    return words, places
 
 
-def _binary_blocks(content: mmap.mmap, places: Ids, width: int) -> Iterator[tuple[int, Floats]]:
+def _binary_blocks(content: mmap.mmap, places: Ids, width: int) -> Blocks:
     """The vectors that begin at some places, a few at a time, and the number of the first."""
     windows = np.ndarray(len(content) - 4 * width + 1, f"V{4 * width}", content, strides=(1,))  # a vector anywhere
     step = _words_in_block(width)
@@ -153,19 +157,8 @@ def _binary_blocks(content: mmap.mmap, places: Ids, width: int) -> Iterator[tupl
         yield first, windows[places[first : first + step]].view("<f4").reshape(-1, width)
 
 
-def _read_binary(content: mmap.mmap, places: Ids, num_words: int, width: int) -> Floats:
-    vectors = np.zeros((num_words, width), dtype=np.float32)
-    for first, block in _binary_blocks(content, places, width):
-        vectors[first : first + len(block)] = block
-    return vectors
-
-
-def _read_text(
-    path: Path, content: mmap.mmap, start: int, count: int | None, width: int | None
-) -> tuple[list[str], Floats]:
-    folder = cache_folder() / "vectors" / _key(path)
-    if kept := _open_kept(folder):
-        return kept
+def _width_of_text(path: Path, content: mmap.mmap, start: int, width: int | None) -> int:
+    """How many numbers a word has."""
     runs = [_num_numbers(line) for line in itertools.islice(filter(None, _lines(content, start)), _LOOKED_AT)]
     usual = statistics.mode(runs) if runs else 0  # more than the others have is a word such as "route 66"
     if not usual:
@@ -174,84 +167,53 @@ def _read_text(
         raise CheckpointError(
             f"{path} has {usual:,} numbers a word and not {width:,}, as its first line says; mend that line"
         )
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        require_space(folder.parent, len(content), DataError)
-        with whole_folder(folder) as beside:
-            _convert(path, content, start, count, usual, beside)
-    except OSError as error:
-        if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):  # else another process was faster
-            raise DataError(f"{folder}: {error.strerror}; make room or set POLYSEME_CACHE to another disk") from None
-    kept = _open_kept(folder)
-    assert kept is not None
-    return kept
+    return usual
 
 
-def _convert(path: Path, content: mmap.mmap, start: int, count: int | None, width: int, folder: Path) -> None:
-    rows = _rows(path, content, start, width)
-    words: dict[str, None] = {}
-    num_words = 0
-    with (folder / "vectors").open("wb") as file:
-        while block := list(itertools.islice(rows, _words_in_block(width))):
-            num_words += len(block)
-            new: dict[str, list[float]] = {}
-            for word, row in block:
-                if word not in words:
-                    new.setdefault(word, row)
-            words.update(dict.fromkeys(new))
-            with np.errstate(over="ignore"):
-                vectors = np.array([*new.values()], dtype="<f4")
-            finite = np.isfinite(vectors)
-            if not finite.all():
-                raise _not_finite(path, [*new][int(np.argmin(finite.all(1)))])
-            file.write(vectors.tobytes())
-        if UNKNOWN not in words:
-            file.write(bytes(4 * width))
-    if count not in (None, num_words):
+def _scan_text(
+    path: Path, content: mmap.mmap, start: int, count: int | None, width: int
+) -> tuple[list[str], Callable[[], Blocks]]:
+    """The words of a text, and what reads their numbers."""
+    from polyseme.interchange.vector_lines import Lines  # which brings a compiler
+
+    lines, plain = Lines.find(path, content, start, width, longest=_LONGEST_LINE)
+    step = _words_in_block(width)
+    others = lines.take(~plain)
+    for _ in _finite(path, others.words(), others.blocks(step)):
+        pass
+    if count not in (None, len(plain)):
         raise CheckpointError(
-            f"{path} holds {num_words:,} words and not {count:,}, as its first line says; "
+            f"{path} holds {len(plain):,} words and not {count:,}, as its first line says; "
             "it may be cut short: download or export it again"
         )
-    if len(words) < num_words:
-        _warn(path, num_words - len(words))
-    write_file(folder / "words", "\n".join({**words, UNKNOWN: None}))
+    words, kept = _different(path, lines.words())
+    return words, partial(lines.take(kept).blocks, step)
 
 
-def _rows(path: Path, content: mmap.mmap, start: int, width: int) -> Iterator[tuple[str, list[float]]]:
-    for number, line in enumerate(_lines(content, start), 2 if start else 1):
-        if not line:
-            continue
-        word, *numbers = line.rsplit(b" ", width)
-        try:
-            row = [float(text) for text in numbers]
-        except ValueError:
-            row = []
-        if len(row) != width:
-            raise CheckpointError(f"{path}, line {number}: not a word and {width:,} numbers; mend it")
-        yield word.decode("utf-8", "replace"), row
+def _different(path: Path, words: list[str]) -> tuple[list[str], Ids]:
+    """The words, each once, and where each stood first."""
+    if len(set(words)) == len(words):
+        return words, np.arange(len(words))
+    first = {word: number for number, word in reversed([*enumerate(words)])}
+    logger.warning(
+        "%s names %d words again that it had already; their first vectors count", path, len(words) - len(first)
+    )
+    kept = np.sort(np.fromiter(first.values(), np.int64, len(first)))
+    return [words[number] for number in kept.tolist()], kept
+
+
+def _finite(path: Path, words: Sequence[str], blocks: Blocks) -> Blocks:
+    """The same vectors, if they are finite."""
+    for first, block in blocks:
+        finite = np.isfinite(block)
+        if not finite.all():
+            word = words[first + int(np.argmin(finite.all(1)))]
+            raise CheckpointError(f"{path}: the vector of {word!r:.60} has numbers that are not finite; leave it out")
+        yield first, block
 
 
 def _words_in_block(width: int) -> int:
     return max(1, min(_BLOCK, _BLOCK_NUMBERS // width))
-
-
-def _open_kept(folder: Path) -> tuple[list[str], Floats] | None:
-    try:
-        words = (folder / "words").read_bytes().decode().split("\n")
-        vectors = np.memmap(folder / "vectors", dtype="<f4", mode="c")  # what is changed stays in memory
-        return words, vectors.reshape(len(words), -1)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError):  # not as it was written
-        shutil.rmtree(folder, ignore_errors=True)
-        return None
-
-
-def _key(path: Path) -> str:
-    """A name for a file as it is now."""
-    facts = path.stat()
-    key = f"{_FORMAT} {path.resolve()} {facts.st_ino} {facts.st_size} {facts.st_mtime_ns}"
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def _lines(content: mmap.mmap, start: int) -> Iterator[bytes]:
@@ -267,14 +229,6 @@ def _num_numbers(line: bytes) -> int:
     """How many of the last fields of a line are numbers, its first not counted, which is a word."""
     fields = line.split(b" ")[:0:-1]
     return sum(1 for _ in itertools.takewhile(_NUMBER.fullmatch, fields))
-
-
-def _not_finite(path: Path, word: str) -> CheckpointError:
-    return CheckpointError(f"{path}: the vector of {word!r:.60} has numbers that are not finite; leave it out")
-
-
-def _warn(path: Path, num_words: int) -> None:
-    logger.warning("%s names %d words again that it had already; their first vectors count", path, num_words)
 
 
 def write_vectors(path: Path, words: Sequence[str], vectors: Floats, to: str) -> None:

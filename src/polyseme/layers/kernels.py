@@ -19,6 +19,8 @@ from numba import carray, prange, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 from torch import Tensor
 
+from polyseme import kernels
+
 # After torch, whose threads are then shared: two pools that wait for work on the same cores halve each other.
 import_module("numba.np.ufunc.omppool")
 numba.config.THREADING_LAYER_PRIORITY = ["omp", "tbb", "workqueue"]  # type: ignore[attr-defined]
@@ -49,13 +51,7 @@ def attend(mixed: Tensor, past: Tensor, length: int) -> Tensor:
 
 def compiled(function: Callable[..., None]) -> Callable[..., None]:
     """Make a kernel of a function; what it spreads by `prange` goes to as many threads as torch has."""
-    # Sums in any order, so that they are made eight at a time; what is not finite stays so.
-    fastmath = {"reassoc", "contract", "nsz"}
-    kernel: Callable[..., None]
-    try:
-        kernel = numba.njit(parallel=True, nogil=True, fastmath=fastmath, cache=True)(function)
-    except RuntimeError:  # no folder to keep it in: each process compiles it anew, for a second
-        kernel = numba.njit(parallel=True, nogil=True, fastmath=fastmath)(function)
+    kernel = kernels.compiled(function, parallel=True)
 
     @functools.wraps(function)
     def run(*arguments: Any) -> None:

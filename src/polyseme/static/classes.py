@@ -10,6 +10,7 @@ time as a class of its own, and joins the two classes that lose least by it; goi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,9 +19,9 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from polyseme.errors import DataError
+from polyseme.kernels import compiled
 from polyseme.objectives.vectors import ClassesConfig, WindowConfig
 from polyseme.static.counts import near_pairs
-from polyseme.static.kernels import compiled
 from polyseme.static.learner import Task, VectorLearner
 
 Integers = NDArray[np.int64]
@@ -105,8 +106,9 @@ class Classes(VectorLearner):
         # What is no word still stands between others, and is taken out only when all are counted.
         window = WindowConfig(window=1, nearness="flat", symmetric=False)
         self.bigrams = Bigrams.of(near_pairs(task.store, window, np.ones(vocab_size, np.bool_)), task.words)
-        counts = task.counts()
-        self.words = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]  # the most frequent first
+        self.counts = task.counts()
+        # The most frequent first.
+        self.words = np.argsort(-self.counts, kind="stable")[: np.count_nonzero(self.counts)]
         if not len(self.words):
             raise DataError("no word of the text is in the vocabulary; give more text, or a lower tokenizer.min_count")
         seconds = self.bigrams.seconds
@@ -129,6 +131,18 @@ class Classes(VectorLearner):
         self._fill()
         table = self.bigrams.tally(self.classes, self.num_classes)
         return {self.config.kind: self.entropy - information(table)}
+
+    def files(self, token: Callable[[int], str]) -> dict[str, str]:
+        """The classes as a table of class, word and count; a class of Brown's is called by its way from the root."""
+        brown = self.config.method == "brown"
+        names = self.paths() if brown else [f"{number}" for number in range(self.num_classes)]
+        order = sorted(range(self.num_classes), key=names.__getitem__) if brown else range(self.num_classes)
+        lines = [
+            f"{names[number]}\t{token(word)}\t{self.counts[word]}\n"
+            for number in order
+            for word in self.words[self.classes[self.words] == number].tolist()
+        ]
+        return {"classes.tsv": "".join(lines)}
 
     def paths(self) -> list[str]:
         """The way to each class from the root of a binary tree, in which classes that are alike are joined first."""

@@ -21,9 +21,9 @@ from scipy.sparse import csr_array
 
 from polyseme.errors import DataError
 from polyseme.files import cache_folder, whole_folder
+from polyseme.kernels import compiled, in_order
 from polyseme.machine import num_cores
 from polyseme.objectives.vectors import WindowConfig
-from polyseme.static.kernels import compiled, in_order
 from polyseme.text.store import Store
 
 Integers = NDArray[np.integer[Any]]

@@ -19,14 +19,16 @@ from scipy.sparse import csr_array
 
 from polyseme.errors import DataError
 from polyseme.files import cache_folder, require_space
+from polyseme.kernels import compiled
 from polyseme.learning import LearnerState
 from polyseme.objectives.vectors import GloveConfig
 from polyseme.static.counts import near_pairs
-from polyseme.static.kernels import compiled, draw, follow
+from polyseme.static.kernels import draw, fetch, follow
 from polyseme.static.learner import Floats, Task, VectorLearner
 
 _RECORD = np.dtype([("word", np.int32), ("other", np.int32), ("count", np.float32)])
 _PART = 1 << 19  # pairs that are shuffled at once
+_AHEAD = 4  # pairs whose vectors are on the way from memory
 _LARGEST = np.float32(100)  # of a gradient's numbers; beyond it they are clipped
 
 Records = NDArray[np.void]
@@ -165,8 +167,13 @@ class Glove(VectorLearner):
 def _learn(records: Records, words: Floats, others: Floats, rate: Any, most: Any, power: Any) -> float:
     """Move both vectors of each pair; the sum of what they cost before."""
     bias = words.shape[2] - 1
+    flat_words, flat_others = words.reshape(len(words), -1), others.reshape(len(others), -1)
     cost = 0.0
-    for record in records:
+    for place in range(len(records)):
+        soon = records[min(place + _AHEAD, len(records) - 1)]
+        fetch(flat_words, soon.word)
+        fetch(flat_others, soon.other)
+        record = records[place]
         word, word_squares = words[record.word, 0], words[record.word, 1]
         other, other_squares = others[record.other, 0], others[record.other, 1]
         product = np.float32(0)

@@ -1,47 +1,17 @@
-"""Loops over arrays, compiled, and spread over the cores."""
+"""What compiled loops share: random numbers, and rows that are asked for before they are needed."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-Result = TypeVar("Result")
-
-
-def compiled(function: Function) -> Function:
-    """Make a kernel of a function; other threads run while it does."""
-    # Sums in any order, so that they are made eight at a time; what is not finite stays so.
-    # A look for division by zero would keep quotients from being made so.
-    settings: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz"}, "error_model": "numpy"}
-    kernel: Function
-    try:
-        kernel = numba.njit(cache=True, **settings)(function)
-    except RuntimeError:  # no folder to keep it in: each process compiles it anew, for a second
-        kernel = numba.njit(**settings)(function)
-    return kernel
-
-
-def in_order(tasks: Iterable[Callable[[], Result]], num_threads: int) -> Iterator[Result]:
-    """What some tasks give, in their order, while the next ones are at work; never more than a few are held."""
-    waiting: deque[Future[Result]] = deque()
-    with ThreadPoolExecutor(num_threads) as pool:
-        try:
-            for task in tasks:
-                if len(waiting) > num_threads:
-                    yield waiting.popleft().result()
-                waiting.append(pool.submit(task))
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
-
+from polyseme.kernels import compiled
 
 _MULTIPLIER, _INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's
 _HALF = np.uint64(32)
@@ -57,3 +27,27 @@ def follow(chance: Any) -> Any:
 def draw(chance: Any, number: int) -> Any:
     """One of so many, by the upper half of a state, which is the random one."""
     return np.int64((chance >> _HALF) * np.uint64(number) >> _HALF)
+
+
+@compiled
+def fetch(table: NDArray[np.float32], row: int) -> None:
+    """Have a row of a table brought near while other work goes on; large tables are not in the cache."""
+    for column in range(0, table.shape[1], 16):  # numbers that come together
+        _hint(table, row, column)
+
+
+@intrinsic
+def _hint(_: Any, table: Any, row: Any, column: Any) -> Any:
+    """The processor's instruction for that, which nothing else in numba gives."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind, byte, number = signature.args[0], ir.IntType(8).as_pointer(), ir.IntType(32)
+        array = context.make_array(kind)(context, builder, arguments[0])
+        place = cgutils.get_item_pointer(context, builder, kind, array, arguments[1:])
+        form = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], form)
+        # To be written, soon, as data.
+        builder.call(prefetch, [builder.bitcast(place, byte), number(1), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(table, types.intp, types.intp), generate

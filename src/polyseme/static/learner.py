@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,6 +83,10 @@ class VectorLearner:
 
     def evaluate(self, source: Source, *, num_batches: int) -> dict[str, float]:
         """Nothing, where there is nothing to measure on other text."""
+        return {}
+
+    def files(self, token: Callable[[int], str]) -> dict[str, str]:
+        """Nothing, where the vectors are all there is."""
         return {}
 
     def state(self) -> LearnerState:

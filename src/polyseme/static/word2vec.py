@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.errors import DataError
+from polyseme.kernels import compiled
 from polyseme.objectives import Source
 from polyseme.objectives.vectors import Word2vecConfig
-from polyseme.static.kernels import compiled, draw, follow
+from polyseme.static.kernels import draw, fetch, follow
 from polyseme.static.learner import Floats, Task, VectorLearner
 
 Integers = NDArray[np.integer[Any]]
@@ -38,7 +39,6 @@ _LOOK_EVERY = np.uint64(32)  # windows, of which one is asked for its loss
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
-_FIRST = np.zeros(1, np.int64)
 
 
 class Tree(NamedTuple):
@@ -57,7 +57,17 @@ class Room(NamedTuple):
     targets: Floats
     scores: Floats  # of each input for each target, and then by how much to move
     turned: Floats  # the same, targets first
-    mean_moves: Floats  # of the mean of a context
+    moves: Floats  # (1, D), of the mean of a context
+
+
+class Windows(NamedTuple):
+    """Two windows: one that is learnt, and the next, whose vectors are on the way from memory meanwhile."""
+
+    words: Integers  # (2, 2 * window), which stand around the middle
+    num_words: Integers
+    targets: Integers  # (2, T), rows of outputs
+    labels: Floats  # (2, T), the answers that they should give
+    num_targets: Integers
 
 
 def keep_chances(counts: Integers, sample: float) -> NDArray[np.float64]:
@@ -242,6 +252,18 @@ def plain(array: Integers) -> Integers:
 
 
 @compiled
+def make_windows(window: int, num_targets: int) -> Windows:
+    """Two windows of so many words to either side and targets at most."""
+    return Windows(
+        np.empty((2, 2 * window), np.int64),
+        np.zeros(2, np.int64),
+        np.empty((2, num_targets), np.int64),
+        np.empty((2, num_targets), np.float32),
+        np.zeros(2, np.int64),
+    )
+
+
+@compiled
 def make_room(num_inputs: int, num_targets: int, width: int) -> Room:
     """Buffers for windows of so many inputs and targets at most."""
     # Products are made of two rows and three others at a time, in steps of sixteen numbers.
@@ -257,44 +279,33 @@ def make_room(num_inputs: int, num_targets: int, width: int) -> Room:
 
 @compiled
 def move(
-    vectors: Floats,
-    outputs: Floats,
-    context: Integers,
-    num_words: int,
-    answers: Integers,
-    labels: Floats,
-    num_targets: int,
-    mean: bool,
-    rate: np.float32,
-    looks: bool,
-    inputs: Floats,
-    targets: Floats,
-    scores: Floats,
-    turned: Floats,
-    mean_moves: Floats,
+    vectors: Floats, outputs: Floats, windows: Windows, row: int, mean: bool, rate: Any, looks: bool, room: Room
 ) -> float:
-    """Move the vectors of one window: its context, or their mean, towards answers with label 1 and away from others.
+    """Move the words around a middle, or their mean, towards targets with label 1 and away from others.
 
-    Gives the nats that it cost, where somebody looks. The last arguments are a Room.
+    Gives the nats that it cost, if somebody looks.
     """
-    num_inputs = 1 if mean else num_words
+    inputs, gathered, scores, turned, moves = room
+    words, targets, labels = windows.words[row], windows.targets[row], windows.labels[row]
+    num_words, num_targets = windows.num_words[row], windows.num_targets[row]
+    loss = 0.0
     if mean:
-        _average(inputs, vectors, context, num_words)
-    else:
-        _gather(inputs, vectors, context, num_words)
-    _gather(targets, outputs, answers, num_targets)
-    _compare(inputs, num_inputs, targets, num_targets, scores)
-    loss = _cost(scores, num_inputs, labels, num_targets) if looks else 0.0
-    _judge(scores, turned, num_inputs, labels, num_targets, rate)
-    _add_products(outputs, answers, num_targets, turned, inputs, num_inputs)
-    if mean:
+        _average(inputs, vectors, words, num_words)
+        moves[0] = 0
+        for target in range(num_targets):
+            loss += _move_one(outputs, targets[target], labels[target], inputs, moves, rate, looks)
         # Each word of the context is given the whole error, though only a part of the mean was its own, as in the
         # paper's program.
-        mean_moves[0] = 0
-        _add_products(mean_moves, _FIRST, 1, scores, targets, num_targets)
-        _spread(vectors, context, num_words, mean_moves)
-    else:
-        _add_products(vectors, context, num_inputs, scores, targets, num_targets)
+        _spread(vectors, words, num_words, moves)
+        return loss
+    _gather(inputs, vectors, words, num_words)
+    _gather(gathered, outputs, targets, num_targets)
+    _compare(inputs, num_words, gathered, num_targets, scores)
+    if looks:
+        loss = _cost(scores, num_words, labels, num_targets)
+    _judge(scores, turned, num_words, labels, num_targets, rate)
+    _add_products(outputs, targets, num_targets, turned, inputs, num_words)
+    _add_products(vectors, words, num_words, scores, gathered, num_targets)
     return loss
 
 
@@ -352,9 +363,25 @@ def _cost(scores: Floats, num_inputs: int, labels: Floats, num_targets: int) -> 
     loss = 0.0
     for row in range(num_inputs):
         for target in range(num_targets):
-            wrong = scores[row, target] * (1.0 - 2.0 * labels[target])
-            loss += max(wrong, 0.0) + np.log1p(np.exp(-abs(wrong)))
+            loss += _nats(scores[row, target], labels[target])
     return loss
+
+
+@compiled
+def _nats(score: np.float32, label: np.float32) -> float:
+    wrong = score * (1.0 - 2.0 * label)
+    return max(wrong, 0.0) + np.log1p(np.exp(-abs(wrong)))
+
+
+@compiled
+def _error(score: np.float32, label: np.float32) -> np.float32:
+    """By what the logistic function of a score is wrong."""
+    # tanh by Lambert's continued fraction, which has no branches; it is 1 to four digits where it ends.
+    half = min(max(score * np.float32(0.5), np.float32(-4.97)), np.float32(4.97))
+    square = half * half
+    above = np.float32(135135) + square * (np.float32(17325) + square * (np.float32(378) + square))
+    below = np.float32(62370) + square * (np.float32(3150) + square * np.float32(28))
+    return label - np.float32(0.5) - np.float32(0.5) * (half * above / (np.float32(135135) + square * below))
 
 
 @compiled
@@ -362,13 +389,7 @@ def _judge(scores: Floats, turned: Floats, num_inputs: int, labels: Floats, num_
     """Turn scores into how far to move: by what the answers are wrong, times the rate; not at all in empty places."""
     for row in range(num_inputs):
         for target in range(num_targets):
-            # tanh by Lambert's continued fraction, which has no branches; it is 1 to four digits where it ends.
-            half = min(max(scores[row, target] * np.float32(0.5), np.float32(-4.97)), np.float32(4.97))
-            square = half * half
-            above = np.float32(135135) + square * (np.float32(17325) + square * (np.float32(378) + square))
-            below = np.float32(62370) + square * (np.float32(3150) + square * np.float32(28))
-            tanh = half * above / (np.float32(135135) + square * below)
-            error = (labels[target] - np.float32(0.5) - np.float32(0.5) * tanh) * rate
+            error = _error(scores[row, target], labels[target]) * rate
             scores[row, target] = error
             turned[target, row] = error
         for target in range(num_targets, num_targets + 2):
@@ -376,6 +397,19 @@ def _judge(scores: Floats, turned: Floats, num_inputs: int, labels: Floats, num_
     for target in range(num_targets):
         for row in range(num_inputs, num_inputs + 2):
             turned[target, row] = 0
+
+
+@compiled
+def _move_one(outputs: Floats, target: int, label: Any, inputs: Floats, moves: Floats, rate: Any, looks: bool) -> float:
+    """Move one target by the first input, and add to the moves of that."""
+    score = np.float32(0)
+    for column in range(outputs.shape[1]):
+        score += outputs[target, column] * inputs[0, column]
+    error = _error(score, label) * rate
+    for column in range(outputs.shape[1]):
+        moves[0, column] += error * outputs[target, column]
+        outputs[target, column] += error * inputs[0, column]
+    return _nats(score, label) if looks else 0.0
 
 
 @compiled
@@ -413,12 +447,10 @@ def _learn(
 ) -> tuple[float, int]:
     """Learn from some sentences; the sum of the losses of the windows that were looked at, and their predictions."""
     longest = max(tree.longest, num_negative + 1)
-    inputs, rows, scores, turned, mean_moves = make_room(2 * window, longest, vectors.shape[1])
+    windows = make_windows(window, longest)
+    room = make_room(2 * window, longest, vectors.shape[1])
     sentence = np.empty(_LONGEST, np.int64)
-    context = np.empty(2 * window, np.int64)
-    targets = np.empty(longest, np.int64)
-    labels = np.zeros(longest, np.float32)
-    loss, count = 0.0, 0
+    loss, count, num_windows = 0.0, 0, 0
     for number in range(first, last):
         place, end = sentences[number], sentences[number + 1]
         while place < end:
@@ -428,56 +460,60 @@ def _learn(
                 place += 1
                 chance = follow(chance)
                 if chance >> _HALF < keep[word]:
+                    fetch(vectors, word)
                     sentence[length] = word
                     length += 1
             for middle in range(length):
                 chance = follow(chance)
                 reach = 1 + draw(chance, window)
-                num_words = 0
+                row, num_words = num_windows & 1, 0
                 for other in range(max(0, middle - reach), min(length, middle + reach + 1)):
                     if other != middle:
-                        context[num_words] = sentence[other]
+                        windows.words[row, num_words] = sentence[other]
                         num_words += 1
                 if num_words == 0:
                     continue
-                word = sentence[middle]
-                first_turn = tree.starts[word]
-                num_targets = tree.starts[word + 1] - first_turn
-                for turn in range(num_targets):
-                    targets[turn] = tree.nodes[first_turn + turn]
-                    labels[turn] = tree.answers[first_turn + turn]
-                if len(table):
-                    targets[0] = word
-                    labels[0] = 1
-                    num_targets = 1
-                    for _ in range(num_negative):
-                        chance = follow(chance)
-                        other = draw(chance, len(table))
-                        entry = table[other]
-                        chance = follow(chance)
-                        if chance >> _HALF >= entry >> _HALF:
-                            other = int(np.int64(entry & _LOW))
-                        if other != word:
-                            targets[num_targets] = other
-                            labels[num_targets] = 0
-                            num_targets += 1
-                looks = chance >> _HALF & look_every - np.uint64(1) == 0
-                loss += move(
-                    vectors,
-                    outputs,
-                    context,
-                    num_words,
-                    targets,
-                    labels,
-                    num_targets,
-                    mean,
-                    rate,
-                    looks,
-                    inputs,
-                    rows,
-                    scores,
-                    turned,
-                    mean_moves,
-                )
-                count += (1 if mean else num_words) if looks else 0
+                windows.num_words[row] = num_words
+                chance = _ask(windows, row, sentence[middle], table, num_negative, tree, chance)
+                for target in range(windows.num_targets[row]):
+                    fetch(outputs, windows.targets[row, target])
+                num_windows += 1
+                if num_windows > 1:
+                    looks = chance >> _HALF & look_every - np.uint64(1) == 0
+                    loss += move(vectors, outputs, windows, 1 - row, mean, rate, looks, room)
+                    count += (1 if mean else windows.num_words[1 - row]) if looks else 0
+    if num_windows:
+        row = num_windows - 1 & 1
+        loss += move(vectors, outputs, windows, row, mean, rate, True, room)
+        count += 1 if mean else windows.num_words[row]
     return loss, count
+
+
+@compiled
+def _ask(
+    windows: Windows, row: int, word: int, table: NDArray[np.uint64], num_negative: int, tree: Tree, chance: Any
+) -> Any:
+    """Fill in the targets of a window: the turns on the way to its middle, or that and words drawn against it."""
+    targets, labels = windows.targets[row], windows.labels[row]
+    first = tree.starts[word]
+    num_targets = tree.starts[word + 1] - first
+    for turn in range(num_targets):
+        targets[turn] = tree.nodes[first + turn]
+        labels[turn] = tree.answers[first + turn]
+    if len(table):
+        targets[0] = word
+        labels[0] = 1
+        num_targets = 1
+        for _ in range(num_negative):
+            chance = follow(chance)
+            other = draw(chance, len(table))
+            entry = table[other]
+            chance = follow(chance)
+            if chance >> _HALF >= entry >> _HALF:
+                other = int(np.int64(entry & _LOW))
+            if other != word:
+                targets[num_targets] = other
+                labels[num_targets] = 0
+                num_targets += 1
+    windows.num_targets[row] = num_targets
+    return chance

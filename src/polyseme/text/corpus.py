@@ -205,8 +205,11 @@ class _Reader:
         for text in self._texts():
             *lines, rest = (rest + text).replace("\r\n", "\n").split("\n")
             for line in lines:
-                for piece in self._split(number, line, longest):
-                    yield number, piece
+                if len(line) <= longest:
+                    yield number, line
+                else:
+                    for piece in self._split(number, line, longest):
+                        yield number, piece
                 number += 1
             while len(rest) > longest:
                 end = self._break(number, rest, longest)
@@ -250,7 +253,7 @@ class _Reader:
                 self._count(text, 0 if text.isascii() else text.count("\ufffd") - block.count(b"\xef\xbf\xbd"))
                 if self.num_characters > _ENOUGH:
                     self._judge(sample)
-                yield self._mend(text)
+                yield self._mend(text) if "\0" in text else text  # surrogates come only out of JSON escapes
                 block = stream.read(_BLOCK)
             tail = decoder.decode(b"", final=True)
             self._count(tail, len(tail))
@@ -264,7 +267,6 @@ class _Reader:
         self.tally.replaced += num_bad
 
     def _mend(self, text: str) -> str:
-        # Surrogates come only out of JSON escapes, and ASCII needs no second look for them.
         if "\0" in text or not (text.isascii() or _encodable(text)):
             text, num_bad = _UNFIT.subn("\ufffd", text)
             self._count("", num_bad)

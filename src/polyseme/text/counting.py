@@ -4,55 +4,47 @@ What lies between two cuts is counted as it is written, and only the different o
 which makes words of them.
 """
 
-import re
-from collections import Counter, deque
+import threading
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import tokenizers
-from tokenizers import pre_tokenizers
 
-from polyseme.text.stretches import LONGEST, Cutter, keys_of, mix
-from polyseme.text.utf16 import Text
-from polyseme.text.vocabulary import IDEOGRAPHS, cut, guarded, mend
+from polyseme.kernels import compiled, in_order
+from polyseme.text.spacing import Spacing
+from polyseme.text.stretches import Cutter, Index
+from polyseme.text.utf16 import Numbers, Text
+from polyseme.text.vocabulary import IDEOGRAPHS, cut, guarded, splits_words
 
 _BATCH = 250_000  # characters counted together
 _NUM_WORKERS = 2
+_LINES = 1_000  # stretches given to the library together
 _MOST = 4_000_000  # different stretches that are held; of more, those met once are forgotten
-_PLAIN = re.compile("[A-Za-z0-9]+").fullmatch
 
 
-def count_words(texts: Iterable[str], backend: tokenizers.Tokenizer) -> Counter[str]:
+def count_words(texts: Iterable[str], backend: tokenizers.Tokenizer, spacing: Spacing | None = None) -> dict[str, int]:
     """The words of texts, as the first stages of a tokenizer of words or characters make them."""
     normalizer, splitter = backend.normalizer, backend.pre_tokenizer
     cutter = Cutter.of_words([], IDEOGRAPHS if normalizer.handle_chinese_chars else "")
-    stretches: Counter[str] = Counter()
-    for found in _counted(texts, cutter):
-        stretches.update(found)
-        if len(stretches) > _MOST:
-            stretches = Counter({stretch: count for stretch, count in stretches.items() if count > 1})
-    words: Counter[str] = Counter()
-    whole = isinstance(splitter, pre_tokenizers.BertPreTokenizer)
-    for stretch, count in stretches.items():
-        if whole and _PLAIN(stretch):
-            words[stretch.lower() if normalizer.lowercase else stretch] += count
+    counts = _Counts(cutter, spacing or Spacing("none"))
+    for _ in in_order((partial(counts.add, batch) for batch in _batches(texts)), _NUM_WORKERS):
+        pass
+    words: dict[str, int] = {}
+    others: dict[int, list[str]] = {}  # by how often they were met
+    whole = splits_words(splitter)
+    for stretch, count in counts.total().items():
+        if whole and stretch.isascii() and stretch.isalnum():
+            word = stretch.lower() if normalizer.lowercase else stretch
+            words[word] = words.get(word, 0) + count
         else:
-            for word, _ in guarded(splitter.pre_tokenize_str, guarded(normalizer.normalize_str, stretch)):
-                words[word] += count
+            others.setdefault(count, []).append(stretch)
+    for count, stretches in others.items():
+        for start in range(0, len(stretches), _LINES):
+            text = guarded(normalizer.normalize_str, "\n".join(stretches[start : start + _LINES]))
+            for word, _ in guarded(splitter.pre_tokenize_str, text):
+                words[word] = words.get(word, 0) + count
     return words
-
-
-def _counted(texts: Iterable[str], cutter: Cutter) -> Iterator[Counter[str]]:
-    """Count batches in parallel, never holding more than a few."""
-    waiting: deque[Future[Counter[str]]] = deque()
-    with ThreadPoolExecutor(_NUM_WORKERS) as pool:
-        for batch in _batches(texts):
-            if len(waiting) > _NUM_WORKERS:
-                yield waiting.popleft().result()
-            waiting.append(pool.submit(_count, batch, cutter))
-        while waiting:
-            yield waiting.popleft().result()
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
@@ -60,7 +52,7 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     length = 0
     for text in texts:
         for piece in cut(text, _BATCH):
-            batch.append(mend(piece))
+            batch.append(piece)
             length += len(piece)
             if length >= _BATCH:
                 yield batch
@@ -68,13 +60,43 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     yield batch
 
 
-def _count(batch: list[str], cutter: Cutter) -> Counter[str]:
-    text = Text.of(batch)
-    if not len(text.units):
-        return Counter()
-    starts, ends = cutter.cut(text)
-    long = ends - starts > LONGEST
-    found = Counter(text.pieces(starts[long], ends[long]))
-    starts, ends = starts[~long], ends[~long]
-    _, firsts, counts = np.unique(mix(keys_of(text, starts, ends - starts)), return_index=True, return_counts=True)
-    return found + Counter(dict(zip(text.pieces(starts[firsts], ends[firsts]), counts.tolist(), strict=True)))
+class _Counts:
+    """How often each stretch was met: first by its row in an index, and by its letters when that is full."""
+
+    def __init__(self, cutter: Cutter, spacing: Spacing) -> None:
+        self.cutter = cutter
+        self.spacing = spacing
+        self.lock = threading.Lock()
+        self.stretches: dict[str, int] = {}
+        self._clear()
+
+    def _clear(self, least: int = 0) -> None:
+        self.index = Index(least)
+        self.counts = np.zeros(self.index.most, np.int64)
+        self.names: list[str] = []
+
+    def add(self, batch: list[str]) -> None:
+        """Count the stretches of some texts."""
+        text = self.spacing.space_all(Text.of(batch))
+        starts, ends = self.cutter.cut(text)
+        with self.lock:
+            if not self.index.has_room(len(starts)):
+                self.total()
+                self._clear(len(starts))
+            rows, fresh = self.index.find(text, starts, ends)
+            self.names += text.pieces(starts[fresh], ends[fresh])
+            _count(rows, self.counts)
+
+    def total(self) -> dict[str, int]:
+        """All that was counted."""
+        for name, count in zip(self.names, self.counts.tolist(), strict=False):
+            self.stretches[name] = self.stretches.get(name, 0) + count
+        if len(self.stretches) > _MOST:
+            self.stretches = {name: count for name, count in self.stretches.items() if count > 1}
+        return self.stretches
+
+
+@compiled
+def _count(rows: Numbers, counts: Numbers) -> None:
+    for row in rows:
+        counts[row] += 1

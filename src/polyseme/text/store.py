@@ -4,11 +4,11 @@ import errno
 import hashlib
 import json
 import shutil
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -16,13 +16,13 @@ import numpy as np
 
 from polyseme.errors import CheckpointError, DataError
 from polyseme.files import cache_folder, require_space, size, whole_folder, write_file
+from polyseme.kernels import in_order
 from polyseme.text.corpus import Corpus
-from polyseme.text.sentences import split_sentences
-from polyseme.text.stretches import Table
+from polyseme.text.sentences import find_sentences, split_sentences
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.units import Units, align
 from polyseme.text.utf16 import Numbers, Text, units_of
-from polyseme.text.vocabulary import IDEOGRAPHS, guarded, mend
+from polyseme.text.vocabulary import IDEOGRAPHS, guarded
 
 FORMAT = 2  # counts changes of the files and of how sentences are split
 _BATCH = 250_000  # characters encoded together
@@ -217,16 +217,6 @@ def _width(tokenizer: Tokenizer) -> type[np.uint16] | type[np.uint32]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Part:
-    """Some sentences, encoded."""
-
-    tokens: Numbers
-    units: Numbers  # of each token; empty where they are not asked for
-    lengths: Numbers  # tokens of each sentence
-    num_words: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Block:
     """A batch of documents, encoded."""
 
@@ -241,19 +231,8 @@ class _Block:
 
 def _encode(documents: Iterable[str], tokenizer: Tokenizer, units: Units | None) -> Iterator[_Block]:
     """Encode batches in parallel and give them back in order, never holding more than a few."""
-    waiting: deque[Future[_Block]] = deque()
     encoder = _Encoder(tokenizer, units, documents.split if isinstance(documents, Corpus) else split_sentences)
-    with ThreadPoolExecutor(_NUM_WORKERS) as pool:
-        try:
-            for batch in _batches(documents):
-                if len(waiting) > _NUM_WORKERS:
-                    yield waiting.popleft().result()
-                waiting.append(pool.submit(encoder, batch))
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+    return in_order((partial(encoder, batch) for batch in _batches(documents)), _NUM_WORKERS)
 
 
 def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
@@ -278,19 +257,24 @@ class _Encoder:
         self.split = split
         self.end = tokenizer.specials.end
         self.units = units
-        self.table = Table.of(tokenizer) if units is None else None
+        self.table = None
         if units:
             units.find("")  # learns what it has to, before threads share it
+        else:
+            from polyseme.text.stretches import Table
+
+            self.table = Table.of(tokenizer)
 
     def __call__(self, documents: list[str]) -> _Block:
-        split = [self.split(mend(document)) for document in documents]
-        sentences = [self.tokenizer.spacing.space(sentence) for pieces in split for sentence in pieces]
-        parts = [self._part(part) for part in _batches(sentences)]  # one document may be longer than a batch
-        tokens = np.concatenate([part.tokens for part in parts] or [np.zeros(0, np.uint32)])
-        units = np.concatenate([part.units for part in parts] or [np.zeros(0, np.uint8)])
-        lengths = np.concatenate([part.lengths for part in parts] or [np.zeros(0, np.int64)])
+        text, owned = self._split(documents)
+        text = self.tokenizer.spacing.space_all(text)
+        # One document may be longer than a batch.
+        firsts = np.flatnonzero(np.diff(text.bounds[:-1] // (2 * _BATCH), prepend=-1)).tolist()
+        parts = [self._part(text.part(*ends)) for ends in pairwise([*firsts, len(text.bounds) - 1])]
+        nothing = (np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0, np.uint8))
+        tokens, lengths, units = (np.concatenate(arrays) for arrays in zip(nothing, *parts, strict=True))
         unknown = int(np.count_nonzero(tokens == self.tokenizer.specials.unknown))
-        owners = np.repeat(np.arange(len(split)), [len(pieces) for pieces in split])[lengths > 0]
+        owners = np.repeat(np.arange(len(owned)), owned)[lengths > 0]
         lengths = lengths[lengths > 0]
         counts = np.bincount(owners, minlength=1)
         counts = counts[counts > 0]
@@ -306,22 +290,32 @@ class _Encoder:
             lengths=lengths,
             counts=counts,
             num_characters=sum(map(len, documents)),
-            num_words=sum(part.num_words for part in parts),
+            num_words=_count_words(text),
             unknown=unknown,
         )
 
-    def _part(self, sentences: list[str]) -> _Part:
-        text = Text.of(sentences)
+    def _split(self, documents: list[str]) -> tuple[Text, Numbers]:
+        """The sentences of documents, and how many each has."""
+        if self.split is split_sentences:
+            return find_sentences(Text.of(documents))
+        split = [self.split(document) for document in documents]
+        counts = np.array([len(pieces) for pieces in split])
+        return Text.of([sentence for pieces in split for sentence in pieces]), counts
+
+    def _part(self, text: Text) -> tuple[Numbers, Numbers, Numbers]:
+        """The tokens of some sentences, how many each has, and their units if these are asked for."""
         units: Numbers = np.zeros(0, np.uint8)
         found = self.table.encode(text) if self.table else None
+        if found is not None:
+            return *found, units
+        sentences = text.pieces(text.bounds[:-1], text.bounds[1:])
         if self.units:
             encodings = guarded(self.tokenizer.backend.encode_batch, sentences, add_special_tokens=False)
             rows = [np.array(encoding.ids, np.uint32) for encoding in encodings]
             units = _units(self.units, sentences, [encoding.offsets for encoding in encodings])
-        elif found is None:
+        else:
             rows = self.tokenizer.encode_ids(sentences)
-        tokens, lengths = found or (np.concatenate(rows), np.array([len(row) for row in rows]))
-        return _Part(tokens=tokens, units=units, lengths=lengths, num_words=_count_words(text))
+        return np.concatenate(rows), np.array([len(row) for row in rows]), units
 
 
 def _units(units: Units, sentences: list[str], offsets: list[list[tuple[int, int]]]) -> Numbers:

@@ -1,24 +1,28 @@
 """Stretches of a text that give the same tokens alone as in their place: words, mostly, which come again and again.
 
 One table says of what kind each unit of a text is, another between which kinds to cut. What lies between two cuts is
-looked up among those met before, and only new ones go to the tokenizers library. This is all work on arrays, which
-leaves other threads free.
+looked up among those met before, and only new ones go to the tokenizers library. All this is done by compiled loops,
+which leave other threads free.
 """
+
+from __future__ import annotations
 
 import re
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Self
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any, Self
 
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 from tokenizers import models, normalizers, pre_tokenizers
 
+from polyseme.kernels import compiled
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.utf16 import NUM_UNITS, Flags, Numbers, Text, units_of
-from polyseme.text.vocabulary import IDEOGRAPHS, guarded
+from polyseme.text.vocabulary import IDEOGRAPHS, guarded, splits_words
 
 _OTHER, _LETTER, _IDEOGRAPH, _DIGIT, _MARK, _APOSTROPHE, _SPACE, _WHITE = range(8)
 # Only what has the same kind in every version of Unicode; all else is never cut from its neighbours.
@@ -39,14 +43,10 @@ def _byte_letters() -> list[str]:
 
 _BYTE_LETTERS = _byte_letters()
 
-Keys = NDArray[np.uint64]  # (N, 4): the units of a stretch and, in the last, their number
-LONGEST = 15  # units of a stretch that has a key
-_MASKS = np.tri(LONGEST + 2, LONGEST + 1, -1, "<u2") * np.uint16(0xFFFF)
-_MASKS[:, LONGEST] = 0
-_LENGTHS = np.zeros_like(_MASKS)
-_LENGTHS[:, LONGEST] = range(LONGEST + 2)
-_MASKS, _LENGTHS = _MASKS.view("<u8"), _LENGTHS.view("<u8")
+LONGEST = 15  # units of a stretch that has a key: them, four to a number, and how many they are in the last
+_MASKS = (np.tri(LONGEST + 1, LONGEST + 1, -1, np.uint16) * np.uint16(0xFFFF)).view(np.uint64)  # by that number
 _MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], np.uint64)
+_HALF, _LAST = np.uint64(32), np.uint64(48)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class Cutter:
     relations: NDArray[np.uint8]  # by eight times the kind before, and the kind behind
     blank: bool  # whether white space gives no tokens
     added: list[str]  # tokens that the library looks for before all else; a text with one is not cut
-    joins: "Joins | None" = None
+    joins: Joins = field(default_factory=lambda: Joins([]))
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Self | None:
@@ -66,7 +66,7 @@ class Cutter:
         tokens = tokenizer.backend.get_added_tokens_decoder().values()
         added = [token.content for token in tokens]
         if isinstance(normalizer, normalizers.BertNormalizer):
-            usual = isinstance(splitter, pre_tokenizers.BertPreTokenizer) or tokenizer.config.kind == "char"
+            usual = splits_words(splitter) or tokenizer.config.kind == "char"
             if not usual or any(token.normalized for token in tokens):  # these are found in other guises too
                 return None
             return cls.of_words(added, IDEOGRAPHS if normalizer.handle_chinese_chars else "")
@@ -74,20 +74,21 @@ class Cutter:
             return None
         if splitter.add_prefix_space or not splitter.use_regex:
             return None
-        return cls._of_bytes(added, Joins.of(tokenizer))
+        return cls.of_bytes(added, Joins.of(tokenizer))
 
     @classmethod
     def of_words(cls, added: list[str], ideographs: str) -> Self:
         """BERT: white space gives nothing, marks and ideographs stand alone."""
         kinds = np.full(NUM_UNITS, _OTHER, np.uint8)
         kinds[units_of(_MARKS + ideographs)] = _MARK
+        kinds[units_of("_")] = _OTHER  # a tokenizer of words keeps new_york together
         kinds[units_of(r" \n")] = _WHITE
         relations = np.full((8, 8), _APART, np.uint8)
         relations[_OTHER, _OTHER] = relations[_WHITE, _WHITE] = _TOGETHER
         return cls(kinds=kinds, relations=relations.ravel(), blank=True, added=added)
 
     @classmethod
-    def _of_bytes(cls, added: list[str], joins: "Joins | None") -> Self:
+    def of_bytes(cls, added: list[str], joins: Joins | None) -> Self:
         """GPT-2: letters, digits and marks stand apart, each with the space before it."""
         kinds = np.full(NUM_UNITS, _OTHER, np.uint8)
         kinds[units_of(_LETTERS)] = _LETTER
@@ -106,7 +107,7 @@ class Cutter:
         relations[_SPACE:, _SPACE:] = _BLANKS
         if joins is not None:
             relations[_IDEOGRAPH, _IDEOGRAPH] = _JOINED
-        return cls(kinds=kinds, relations=relations.ravel(), blank=False, added=added, joins=joins)
+        return cls(kinds=kinds, relations=relations.ravel(), blank=False, added=added, joins=joins or Joins([]))
 
     def suits(self, text: Text) -> bool:
         """Whether a text has none of the tokens that are looked for before all else."""
@@ -114,23 +115,49 @@ class Cutter:
 
     def cut(self, text: Text) -> tuple[Numbers, Numbers]:
         """Where stretches begin and end."""
-        kinds = self.kinds.take(text.units)
-        cuts = np.empty(len(kinds) + 1, np.uint8)
-        np.take(self.relations, kinds[:-1] << 3 | kinds[1:], out=cuts[1:-1], mode="clip")
-        cuts[text.bounds] = _APART
-        if self.joins is not None:
-            places = np.flatnonzero(cuts == _JOINED)
-            cuts[places] = self.joins.apart(text.units[places - 1], text.units[places])
-        # Of the white space before a word, the last character is apart from the others.
-        places = np.flatnonzero(cuts == _BLANKS)
-        inside = np.isin(places + 1, text.bounds, invert=True)
-        cuts[places] = inside & (kinds.take(places + 1, mode="clip") < _SPACE)
-        places = np.flatnonzero(cuts.view(np.bool_))
-        starts, ends = places[:-1], places[1:]
-        if self.blank:
-            kept = np.flatnonzero(kinds.take(starts) < _SPACE)
-            starts, ends = starts.take(kept), ends.take(kept)
+        joins = self.joins
+        starts, ends = _cut(
+            text.units, text.bounds, self.kinds, self.relations, self.blank, joins.left, joins.right, joins.pairs
+        )
         return starts, ends
+
+
+@compiled
+def _cut(
+    units: Any, bounds: Any, kinds: Any, relations: Any, blank: bool, left: Flags, right: Flags, pairs: Flags
+) -> Any:
+    starts, ends = np.empty(len(units), np.int32), np.empty(len(units), np.int32)
+    number = 0
+    for sentence in range(len(bounds) - 1):
+        start, end = bounds[sentence], bounds[sentence + 1]
+        kind = kinds[units[start]] if start < end else 0
+        for place in range(start + 1, end + 1):
+            if place < end:
+                before, kind = kind, kinds[units[place]]
+                relation = relations[before << 3 | kind]
+                if relation == _TOGETHER:
+                    continue
+                if relation == _JOINED and _joined(units[place - 1], units[place], left, right, pairs):
+                    continue
+                # Of the white space before a word, the last character is apart from the others.
+                if relation == _BLANKS and (place + 1 == end or kinds[units[place + 1]] >= _SPACE):
+                    continue
+            if not blank or kinds[units[start]] < _SPACE:
+                starts[number], ends[number] = start, place
+                number += 1
+            start = place
+    return starts[:number], ends[:number]
+
+
+@compiled
+def _joined(first: int, second: int, left: Flags, right: Flags, pairs: Flags) -> Any:
+    return right[first] or left[second] or pairs[checksum(first, second)]
+
+
+@compiled
+def checksum(first: int, second: int) -> Any:
+    """A number below 2^20 for a pair of units."""
+    return np.uint32(np.uint32(first << 16 | second) * np.uint32(0x9E3779B1)) >> np.uint32(12)
 
 
 class Joins:
@@ -146,7 +173,6 @@ class Joins:
         self.left = np.zeros(NUM_UNITS, np.bool_)  # joined to whatever comes before
         self.right = np.zeros(NUM_UNITS, np.bool_)  # joined to whatever follows
         self.pairs = np.zeros(1 << 20, np.bool_)  # by a checksum; those that share one are all joined
-        whole: list[tuple[int, int]] = []
         for first, second in {match.groups() for token in tokens for match in self.SPAN.finditer(token)}:
             least, most = (ord(second.ljust(3, filler).decode()) for filler in (b"\x80", b"\xbf"))
             if len(first) < 3:
@@ -154,8 +180,7 @@ class Joins:
             elif len(second) < 3:
                 self.right[ord(first.decode())] = True
             else:
-                whole.append((ord(first.decode()), least))
-        self.pairs[_checksums(*np.array(whole, np.uint16).reshape(-1, 2).T)] = True
+                self.pairs[checksum(ord(first.decode()), least)] = True
 
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> Self | None:
@@ -167,9 +192,66 @@ class Joins:
         spelling = {ord(letter): byte for byte, letter in enumerate(_BYTE_LETTERS)}
         return cls(token.translate(spelling).encode("latin-1", "replace") for token in tokenizer.backend.get_vocab())
 
-    def apart(self, firsts: Numbers, seconds: Numbers) -> Flags:
-        """Whether ideographs and those behind them may be cut from each other."""
-        return ~(self.pairs[_checksums(firsts, seconds)] | self.right[firsts] | self.left[seconds])
+
+class Index:
+    """Gives rows to stretches, from 0 on: to equal ones the same, but to those that are too long always new ones."""
+
+    NUM_ROWS = 1 << 19
+    NUM_PROBES = 16  # places in which a stretch may be, so that no choice of stretches makes finding slow
+
+    def __init__(self, least: int = 0) -> None:
+        self.num_rows = 0
+        self.most = max(self.NUM_ROWS, least)
+        self.places = np.full(2 * self.most + self.NUM_PROBES, -1, np.int32)  # the row of a stretch, or none
+        self.keys = np.empty((self.most, 4), np.uint64)  # of each row
+
+    def has_room(self, number: int) -> bool:
+        """Whether so many stretches may be new."""
+        return self.num_rows + number <= self.most
+
+    def find(self, text: Text, starts: Numbers, ends: Numbers) -> tuple[Numbers, Numbers]:
+        """The rows of stretches, and which of them are new, whose rows are the next."""
+        padded = np.append(text.units, np.zeros(LONGEST + 1, np.uint16))
+        fours = np.ndarray(len(padded) - 3, np.uint64, padded, strides=(2,))  # the four units at each place
+        rows, fresh = _find(fours, starts, ends, self.places, self.keys, self.num_rows, self.NUM_PROBES)
+        self.num_rows += len(fresh)
+        return rows, fresh
+
+
+@compiled
+def _find(
+    fours: Any, starts: Numbers, ends: Numbers, places: Numbers, keys: Any, num_rows: int, num_probes: int
+) -> Any:
+    rows, fresh = np.empty(len(starts), np.int32), np.empty(len(starts), np.int32)
+    num_fresh = 0
+    num_places = np.uint64(len(places) - num_probes)
+    for number in range(len(starts)):
+        start, length = starts[number], ends[number] - starts[number]
+        row = num_rows + num_fresh
+        if length <= LONGEST:
+            masks = _MASKS[length]
+            a, b = fours[start] & masks[0], fours[start + 4] & masks[1]
+            c, d = fours[start + 8] & masks[2], fours[start + 12] & masks[3] | np.uint64(length) << _LAST
+            mixed = a * _MIXERS[0]
+            mixed = ((mixed ^ mixed >> _HALF) + b) * _MIXERS[1]
+            mixed = ((mixed ^ mixed >> _HALF) + c) * _MIXERS[2]
+            mixed = ((mixed ^ mixed >> _HALF) + d) * _MIXERS[3]
+            first = np.int64((mixed >> _HALF) * num_places >> _HALF)
+            for place in range(first, first + num_probes):
+                other = places[place]
+                if other < 0:
+                    places[place] = row
+                    keys[row, 0], keys[row, 1], keys[row, 2], keys[row, 3] = a, b, c, d
+                    break
+                key = keys[other]
+                if key[0] == a and key[1] == b and key[2] == c and key[3] == d:
+                    row = other
+                    break
+        rows[number] = row
+        if row == num_rows + num_fresh:
+            fresh[num_fresh] = number
+            num_fresh += 1
+    return rows, fresh[:num_fresh]
 
 
 class Table:
@@ -177,9 +259,6 @@ class Table:
 
     A stretch is found by its units and their number. Those that are too long for that are encoded each time.
     """
-
-    NUM_ROWS = 1 << 19  # no batch has more stretches
-    NUM_PROBES = 16  # places in which a stretch may be, so that no choice of stretches makes finding slow
 
     def __init__(self, tokenizer: Tokenizer, cutter: Cutter) -> None:
         self.tokenizer = tokenizer
@@ -195,12 +274,10 @@ class Table:
         cutter = Cutter.of(tokenizer)
         return cls(tokenizer, cutter) if cutter is not None else None
 
-    def _clear(self) -> None:
-        self.num_rows = 0
-        self.places = np.full(2 * self.NUM_ROWS + self.NUM_PROBES, -1, np.int32)  # the row of a stretch, or none
-        self.keys = np.empty((self.NUM_ROWS, 4), np.uint64)
-        self.firsts = np.empty(self.NUM_ROWS, np.int32)  # of its tokens
-        self.counts = np.empty(self.NUM_ROWS, np.int32)
+    def _clear(self, least: int = 0) -> None:
+        self.index = Index(least)
+        self.firsts = np.empty(self.index.most, np.int32)  # of the tokens of a row
+        self.counts = np.empty(self.index.most, np.int32)
         self.tokens: Numbers = np.empty(0, np.uint32)
 
     def encode(self, text: Text) -> tuple[Numbers, Numbers] | None:
@@ -209,86 +286,55 @@ class Table:
         if self.pause or not self.cutter.suits(text):
             return None
         starts, ends = self.cutter.cut(text)
-        lengths = ends - starts
-        keys = keys_of(text, starts, lengths)
-        places = self._places(keys)
         with self.lock:
-            if self.num_rows + len(starts) > self.NUM_ROWS:
-                self._clear()
-            rows = self._find(keys, places)
-            unseen = np.flatnonzero(rows < 0)
-            if len(unseen):
-                fresh, rows[unseen] = self._enter(keys[unseen], places[unseen], lengths[unseen])
-                fresh = unseen[fresh]
-                self._learn(text.pieces(starts[fresh], ends[fresh]))
-                if lengths[fresh].sum() > lengths.sum() / 2:
-                    self.pause = 20  # stretches hardly repeat; tried again after so many batches
-            firsts, counts, tokens = self.firsts.take(rows), self.counts.take(rows), self.tokens
-        totals = np.cumsum(counts, dtype=np.int32)
-        # Position j of the result lies as far behind its stretch's first token here as there.
-        sources = np.repeat(firsts + counts - totals, counts)
-        sources += np.arange(len(sources), dtype=np.int32)
-        return tokens.take(sources), np.diff(np.append(0, totals)[np.searchsorted(starts, text.bounds)])
+            if not self.index.has_room(len(starts)):
+                self._clear(len(starts))
+            rows, fresh = self.index.find(text, starts, ends)
+            self._learn(text.pieces(starts[fresh], ends[fresh]), rows[fresh])
+            if 2 * (ends[fresh] - starts[fresh]).sum() > (ends - starts).sum():
+                self.pause = 20  # stretches hardly repeat; tried again after so many batches
+            firsts, counts, known = self.firsts, self.counts, self.tokens
+        tokens, lengths = _spread(rows, starts, text.bounds, firsts, counts, known)
+        return tokens, lengths
 
-    def _places(self, keys: Keys) -> Numbers:
-        """Where each stretch is looked for first."""
-        return (mix(keys) >> np.uint64(32) & np.uint64(2 * self.NUM_ROWS - 1)).astype(np.int64)
-
-    def _find(self, keys: Keys, places: Numbers) -> Numbers:
-        """The rows of stretches, -1 for those that have none."""
-        rows = self.places.take(places)
-        left = np.flatnonzero(_differ(self.keys.take(rows, axis=0, mode="wrap"), keys))
-        for probe in range(1, self.NUM_PROBES):
-            left = left[rows[left] >= 0]
-            if not len(left):
-                break
-            rows[left] = self.places[places[left] + probe]
-            left = left[_differ(self.keys[rows[left]], keys[left])]
-        rows[left] = -1
-        return rows
-
-    def _enter(self, keys: Keys, places: Numbers, lengths: Numbers) -> tuple[Numbers, Numbers]:
-        """Give rows to stretches that have none; which of them are the first of their kind, and the rows of all."""
-        holders = np.arange(len(keys))  # for each, one that is equal to it
-        spots = np.full(len(keys), -1)
-        left = np.flatnonzero(lengths <= LONGEST)
-        for probe in range(self.NUM_PROBES):
-            # All write their number where nobody is, and the last to do so stays, for itself and its equals.
-            tried = places[left] + probe
-            free = self.places[tried] < 0
-            self.places[tried[free]] = self.num_rows + left[free]
-            winners = self.places[tried] - self.num_rows
-            lost = (winners < 0) | _differ(keys[np.maximum(winners, 0)], keys[left])
-            holders[left[~lost]] = winners[~lost]
-            spots[winners[~lost]] = tried[~lost]
-            left = left[lost]
-            if not len(left):
-                break
-        fresh = np.flatnonzero(holders == np.arange(len(keys)))
-        rows = self.num_rows + np.searchsorted(fresh, holders)
-        placed = fresh[spots[fresh] >= 0]
-        self.places[spots[placed]] = rows[placed]
-        self.keys[rows[fresh]] = keys[fresh]
-        return fresh, rows
-
-    def _learn(self, words: list[str]) -> None:
-        """Find the tokens of new stretches, whose rows are the next."""
-        plain = np.array([self.plain.takes(word) is not None for word in words])
+    def _learn(self, words: list[str], rows: Numbers) -> None:
+        """Find the tokens of new stretches."""
+        plain = np.array([self.plain.takes(word) is not None for word in words], np.bool_)
         order = np.argsort(~plain, kind="stable")
         words = [words[number] for number in order.tolist()]
         num_plain = np.count_nonzero(plain)
         tokens, counts = self.plain.encode(words[:num_plain])
         others = self.tokenizer.encode_ids(words[num_plain:])
         counts = np.concatenate([counts, np.array([len(other) for other in others], np.int64)])
-        rows = self.num_rows + order
+        rows = rows[order]
         self.counts[rows] = counts
         self.firsts[rows] = len(self.tokens) + np.cumsum(counts) - counts
         self.tokens = np.concatenate([self.tokens, tokens, *others])
-        self.num_rows += len(words)
+
+
+@compiled
+def _spread(rows: Any, starts: Any, bounds: Any, firsts: Any, counts: Any, known: Any) -> Any:
+    num_tokens = 0
+    for row in rows:
+        num_tokens += counts[row]
+    tokens, lengths = np.empty(num_tokens, np.uint32), np.zeros(len(bounds) - 1, np.int64)
+    place = sentence = 0
+    for number in range(len(rows)):
+        while starts[number] >= bounds[sentence + 1]:
+            sentence += 1
+        first, count = firsts[rows[number]], counts[rows[number]]
+        for token in range(first, first + count):
+            tokens[place] = known[token]
+            place += 1
+        lengths[sentence] += count
+    return tokens, lengths
 
 
 class PlainWords:
-    """Words that reach the model of a tokenizer whole, given to it alone: twice as fast as by way of all stages."""
+    """Words that reach the model of a tokenizer whole, given to it alone: twice as fast as by way of all stages.
+
+    A model of whole words is looked up here, which is faster still.
+    """
 
     LINE = 256  # words given to the library together, since a call takes as long for one
 
@@ -298,7 +344,7 @@ class PlainWords:
         if isinstance(backend.pre_tokenizer, pre_tokenizers.ByteLevel):
             words, end = rf" ?(?:[A-Za-z{_OLD_IDEOGRAPHS}]+|[0-9]+)", "Ċ"
             self.spell: Callable[[str], str] = _spell_bytes
-        elif isinstance(backend.pre_tokenizer, pre_tokenizers.BertPreTokenizer):
+        elif splits_words(backend.pre_tokenizer):
             words, end = f"[A-Za-z0-9]+|[{_UNIFIED_IDEOGRAPHS}]", "."
             self.spell = str.lower if backend.normalizer.lowercase else str
         else:
@@ -309,9 +355,16 @@ class PlainWords:
         self.end = found.ids[0] if sure else None
         self.behind = f" {end} "
         self.takes = re.compile(words if self.end is not None else "(?!)").fullmatch
+        whole = isinstance(backend.model, models.WordLevel)
+        self.vocab = self.backend.get_vocab() if whole else {}
+        self.unknown = self.vocab.get(backend.model.unk_token) if whole else None
 
     def encode(self, words: list[str]) -> tuple[Numbers, Numbers]:
         """The tokens of words in a row, and how many each has."""
+        if self.unknown is not None and words:
+            spelled = self.spell("\n".join(words)).split("\n")
+            known = map(self.vocab.get, spelled, repeat(self.unknown))
+            return np.fromiter(known, np.uint32, len(words)), np.ones(len(words), np.int64)
         groups = [words[place : place + self.LINE] for place in range(0, len(words), self.LINE)]
         lines = [self.spell("\n".join([*group, ""])).replace("\n", self.behind) for group in groups]
         encodings = guarded(self.backend.encode_batch_fast, lines, add_special_tokens=False)
@@ -324,37 +377,3 @@ def _spell_bytes(text: str) -> str:
     if text.isascii():
         return text.replace(" ", "Ġ")
     return text.encode().decode("latin-1").translate(dict(enumerate(_BYTE_LETTERS)) | {ord("\n"): "\n"})
-
-
-def keys_of(text: Text, starts: Numbers, lengths: Numbers) -> Keys:
-    """The keys of stretches; those of stretches that are too long tell nothing."""
-    padded = np.append(text.units, np.zeros(LONGEST + 1, "<u2"))
-    windows = np.ndarray(len(text.units), f"V{2 * LONGEST + 2}", padded, strides=(2,))
-    sizes = np.minimum(lengths, LONGEST + 1)
-    keys: Keys = windows[starts].view("<u8").reshape(-1, 4)
-    keys &= _MASKS.take(sizes, axis=0)
-    keys |= _LENGTHS.take(sizes, axis=0)
-    return keys
-
-
-def mix(keys: Keys) -> NDArray[np.uint64]:
-    """A number for each key; two keys hardly ever have the same."""
-    mixed = np.zeros(len(keys), np.uint64)
-    for column, mixer in zip(keys.T, _MIXERS, strict=True):
-        mixed ^= mixed >> np.uint64(32)
-        mixed += column
-        mixed *= mixer
-    return mixed
-
-
-def _differ(some: Keys, others: Keys) -> Flags:
-    different: Flags = some[:, 0] != others[:, 0]
-    for column in (1, 2, 3):
-        different |= some[:, column] != others[:, column]
-    return different
-
-
-def _checksums(firsts: Numbers, seconds: Numbers) -> Numbers:
-    """Numbers below 2^20 for pairs of units."""
-    both = firsts.astype(np.uint32) << np.uint32(16) | seconds.astype(np.uint32)
-    return both * np.uint32(0x9E3779B1) >> np.uint32(12)

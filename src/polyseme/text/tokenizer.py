@@ -132,7 +132,6 @@ class Tokenizer:
             # By its own name, so that the tokenizer never cuts by another one.
             name = choose_segmenter(config.segmenter, group="tokenizer") if config.kind == "word" else "none"
             config = config.replace(segmenter=name)
-            texts = map(Spacing(name).space, texts)
         # Runs of ideographs hardly repeat, and learning pieces from them takes a hundred bytes of memory for each.
         dense = {"byte-bpe": 24, "unigram": 6}.get(config.kind, 3)
         share = 4 if config.kind == "unigram" else 1
@@ -140,7 +139,8 @@ class Tokenizer:
         if config.kind in ("word", "char"):
             from polyseme.text.counting import count_words  # which is made of tokenizers itself
 
-            counts = count_words(texts, stages(config, models.WordLevel(unk_token=unknown)))
+            backend = stages(config, models.WordLevel(unk_token=unknown))
+            counts = count_words(texts, backend, Spacing(config.segmenter))
             model, num_tokens = take_words(config, counts, specials, last, unknown, vocab_size)
         else:
             sample = draw_sample(texts, config.sample_bytes // share, ideograph_bytes=dense)

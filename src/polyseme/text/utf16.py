@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from polyseme.text.vocabulary import mend
 
 Numbers = NDArray[np.integer[Any]]
 Flags = NDArray[np.bool_]
@@ -17,17 +19,23 @@ _EVERY = "".join(map(chr, range(NUM_UNITS)))
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Sentences in a row."""
+    """Sentences or documents in a row."""
 
     characters: str
     units: NDArray[np.uint16]
-    bounds: Numbers  # where in the units each sentence begins, and the last ends
+    bounds: Numbers  # where in the units each of them begins, and the last ends
     doubles: Numbers  # the second units of characters that take two
 
     @classmethod
     def of(cls, sentences: Sequence[str]) -> Self:
+        """Of strings in a row, in which U+FFFD takes the place of lone surrogates."""
         characters = "".join(sentences)
-        units = np.frombuffer(characters.encode("utf-16-le", "surrogatepass"), "<u2")
+        try:
+            encoded = characters.encode("utf-16-le")
+        except UnicodeEncodeError:
+            characters = mend(characters)
+            encoded = characters.encode("utf-16-le")
+        units = np.frombuffer(encoded, "<u2")
         doubles = np.zeros(0, np.int64)
         if len(units) != len(characters):
             doubles = np.flatnonzero((units[1:] & 0xFC00 == 0xDC00) & (units[:-1] & 0xFC00 == 0xD800)) + 1
@@ -38,8 +46,24 @@ class Text:
 
     def pieces(self, starts: Numbers, ends: Numbers) -> list[str]:
         """Parts of the text, given by places in the units."""
-        places = [(numbers - np.searchsorted(self.doubles, numbers)).tolist() for numbers in (starts, ends)]
+        places = (self.places(numbers).tolist() for numbers in (starts, ends))
         return [self.characters[start:end] for start, end in zip(*places, strict=True)]
+
+    def places(self, numbers: Numbers) -> Numbers:
+        """Places in the units as places in the characters."""
+        return numbers - np.searchsorted(self.doubles, numbers) if len(self.doubles) else numbers
+
+    def part(self, first: int, last: int) -> Self:
+        """Some of the sentences."""
+        bounds = self.bounds[first : last + 1]
+        start, end = self.places(bounds[[0, -1]])
+        return replace(
+            self,
+            characters=self.characters[start:end],
+            units=self.units[bounds[0] : bounds[-1]],
+            bounds=bounds - bounds[0],
+            doubles=self.doubles[slice(*np.searchsorted(self.doubles, bounds[[0, -1]]))] - bounds[0],
+        )
 
 
 def units_of(characters: str) -> Flags:

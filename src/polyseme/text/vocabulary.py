@@ -109,13 +109,26 @@ def stages(config: TokenizerConfig, model: models.Model) -> tokenizers.Tokenizer
     else:
         separate = config.segmenter == "none"  # ideographs; else words of them have come with spaces between
         backend.normalizer = normalizers.BertNormalizer(lowercase=config.lowercase, handle_chinese_chars=separate)
-        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.pre_tokenizer = _phrase_splitter() if config.kind == "word" else pre_tokenizers.BertPreTokenizer()
         backend.decoder = _words_decoder() if config.kind == "bpe" else decoders.WordPiece()
         if config.kind == "char":
             every = pre_tokenizers.Split(tokenizers.Regex(r"\S"), "isolated")
             backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), every])
             backend.decoder = decoders.Fuse()
     return backend
+
+
+def splits_words(splitter: pre_tokenizers.PreTokenizer) -> bool:
+    """Whether a first stage cuts at white space and marks, as BERT does, and nowhere else."""
+    usual = isinstance(splitter, pre_tokenizers.BertPreTokenizer)
+    return usual or bool(splitter.__getstate__() == _phrase_splitter().__getstate__())
+
+
+def _phrase_splitter() -> pre_tokenizers.PreTokenizer:
+    """Cuts as BERT does, but not at what joins the words of a phrase: new_york."""
+    mark = r"\p{P}$+<=>^`|~"
+    cuts = pre_tokenizers.Split(tokenizers.Regex(rf"(?!(?<=[^{mark}])_[^{mark}])[{mark}]"), "isolated")
+    return pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), cuts])
 
 
 def _words_decoder() -> decoders.Decoder:
@@ -134,7 +147,8 @@ def take_words(
     vocab_size: int,
 ) -> tuple[models.Model, int]:
     """The model of a tokenizer of whole words, and the number of its tokens: those that were met most often."""
-    known = [word for word, count in counts.items() if count >= config.min_count and word not in (*specials, *last)]
+    reserved = {*specials, *last}
+    known = [word for word, count in counts.items() if count >= config.min_count and word not in reserved]
     often = sorted(known, key=lambda word: (-counts[word], word))
     tokens = [*specials, *often[: vocab_size - len(specials) - len(last)], *last]
     vocab = {token: number for number, token in enumerate(tokens)}

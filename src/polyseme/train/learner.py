@@ -6,7 +6,7 @@ import dataclasses
 import logging
 import math
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
@@ -137,6 +137,10 @@ class GradientLearner:
     def evaluate(self, source: Source, *, num_batches: int) -> dict[str, float]:
         """Mean nats and accuracy on the first batches of a text."""
         return evaluate(self.encoder, self.objective, source, num_batches=num_batches)
+
+    def files(self, token: Callable[[int], str]) -> dict[str, str]:
+        """Nothing: the weights are all there is."""
+        return {}
 
     def state(self) -> LearnerState:
         """Weights, moments and counters."""

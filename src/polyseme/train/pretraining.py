@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from polyseme.errors import CheckpointError, ConfigError, DataError, TrainingError
-from polyseme.files import cache_folder, whole_folder
+from polyseme.files import cache_folder, whole_folder, write_file
 from polyseme.learning import Learner, Step
 from polyseme.machine import num_cores
 from polyseme.models import FAMILIES
@@ -339,7 +339,10 @@ class Pretraining:
                 write_model(folder, family=recipe.family, encoder=self.encoder, heads=self.objective, extra=extra)
                 self.tokenizer.save(folder, max_length=recipe.model.max_length)
                 write_card(folder, recipe, self.source.store, self.encoder, command)
-                write_manifest(folder, (CONFIG, WEIGHTS, RECIPE, "tokenizer.json", "tokenizer_config.json"))
+                files = self.learner.files(self.tokenizer.token)
+                for name, content in files.items():
+                    write_file(folder / name, content)
+                write_manifest(folder, (CONFIG, WEIGHTS, RECIPE, "tokenizer.json", "tokenizer_config.json", *files))
             except OSError as error:
                 raise CheckpointError(
                     f"{folder} cannot be written ({error.strerror}); make room and --resume"
