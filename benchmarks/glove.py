@@ -1,8 +1,8 @@
 """GloVe beside a plain reference in double precision: the same counts, passes, rate and number of seeds.
 
 The reference takes the pairs in an order drawn anew for each pass, one after another, in the formulas of Pennington et
-al. (2014) and with AdaGrad as in their program. `cost` is that of a pair in the last pass. With --sets, a folder of word
-pairs, the vectors of both are judged.
+al. (2014) and with AdaGrad as in their program. `cost` is that of a pair in the last pass. With --sets, a folder of
+word pairs, the vectors of both are judged.
 
     python benchmarks/glove.py [--corpus text.txt] [--passes 5] [--sets words/] [--json out.json] [--long]
 """
@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -56,17 +57,17 @@ def reference(training: Pretraining, passes: int, seed: int) -> tuple[NDArray[np
     vocab_size, width = learner.task.vectors.shape
     words, others = ((chance.random((vocab_size, width + 1)) - 0.5) / width for _ in range(2))
     squares, other_squares = np.ones_like(words), np.ones_like(others)
+    compiled: Any = numba.njit(plain)
     seconds = 0.0
     for _ in range(passes):
         order = chance.permutation(len(records))
         pairs = (records["word"][order], records["other"][order], records["count"][order].astype(np.float64))
         started = time.perf_counter()
-        cost = plain(*pairs, words, others, squares, other_squares, rate, learner.config.most, learner.config.power)
+        cost = compiled(*pairs, words, others, squares, other_squares, rate, learner.config.most, learner.config.power)
         seconds += time.perf_counter() - started
     return (words + others)[:, :-1].astype(np.float32), passes * len(records), seconds, cost / len(records)
 
 
-@numba.njit
 def plain(
     rows: NDArray[np.int32],
     columns: NDArray[np.int32],
@@ -106,7 +107,7 @@ def main() -> None:
     sets = [words for words in read_sets(given.sets) if not words.name.endswith("zh")] if given.sets else []
     figures: dict[str, list[dict[str, float]]] = defaultdict(list)
 
-    def note(side: str, training: Pretraining, updates: int, seconds: float, cost: float) -> None:
+    def note(side: str, training: Pretraining, updates: float, seconds: float, cost: float) -> None:
         scores = score_words(Space(training.encoder, training.tokenizer), sets) if sets else []
         found = {one.name: one.value for one in scores if not one.section and one.value is not None}
         figures[side].append({"updates/s": updates / seconds, "cost": cost, **found})

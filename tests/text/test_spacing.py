@@ -1,8 +1,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+import polyseme.text.spacing as spacing_module
 from polyseme.text.spacing import Spacing
+from polyseme.text.store import Store
+from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.utf16 import Text
+from polyseme.text.vocabulary import TokenizerConfig
 
 
 def in_pairs():
@@ -26,3 +30,19 @@ def test_text_without_ideographs_stays_as_it_is():
     assert in_pairs().space_all(text) is text
     assert Spacing("none").space_all(Text.of(["中国"])).characters == "中国"
     assert in_pairs().space("a中国数b") == "a 中国 数 b"
+
+
+def test_words_are_found_once(monkeypatch):
+    """A segmenter that cuts two ideographs apart when they stand alone, and into pairs when there are more."""
+
+    def cut(run):
+        return list(run) if len(run) < 3 else [run[place : place + 2] for place in range(0, len(run), 2)]
+
+    monkeypatch.setattr(spacing_module, "load_segmenter", lambda name: cut)
+    monkeypatch.setattr(spacing_module, "choose_segmenter", lambda name, group: name)
+    config = TokenizerConfig(kind="word", specials="plain", min_count=1, segmenter="jieba")
+    texts = ["天地玄黄", "宇宙洪荒", "a天地b"]
+    tokenizer = Tokenizer.train(config, texts, vocab_size=50)
+    store = Store.from_documents(texts, tokenizer)
+    words = " ".join(tokenizer.token(number) for number in store.tokens)
+    assert words == "天地 玄黄 </s> 宇宙 洪荒 </s> a 天 地 b </s>"

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import carray, prange, types  # type: ignore[attr-defined]
 from numba.core import cgutils
 from numba.extending import intrinsic

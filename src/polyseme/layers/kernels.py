@@ -14,7 +14,7 @@ from typing import Any
 import numba
 import numpy as np
 import torch
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import carray, prange, types  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 from torch import Tensor

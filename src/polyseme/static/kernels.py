@@ -33,7 +33,7 @@ def draw(chance: Any, number: int) -> Any:
 def fetch(table: NDArray[np.float32], row: int) -> None:
     """Have a row of a table brought near while other work goes on; large tables are not in the cache."""
     for column in range(0, table.shape[1], 16):  # numbers that come together
-        _hint(table, row, column)
+        _hint(table, row, column)  # type: ignore[call-arg]
 
 
 @intrinsic
@@ -43,7 +43,7 @@ def _hint(_: Any, table: Any, row: Any, column: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind, byte, number = signature.args[0], ir.IntType(8).as_pointer(), ir.IntType(32)
         array = context.make_array(kind)(context, builder, arguments[0])
-        place = cgutils.get_item_pointer(context, builder, kind, array, arguments[1:])
+        place = cgutils.get_item_pointer(context, builder, kind, array, arguments[1:])  # type: ignore[no-untyped-call]
         form = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [byte], form)
         # To be written, soon, as data.

@@ -257,7 +257,7 @@ def make_windows(window: int, num_targets: int) -> Windows:
     return Windows(
         np.empty((2, 2 * window), np.int64),
         np.zeros(2, np.int64),
-        np.empty((2, num_targets), np.int64),
+        np.zeros((2, num_targets + 2), np.int64),
         np.empty((2, num_targets), np.float32),
         np.zeros(2, np.int64),
     )
@@ -285,27 +285,101 @@ def move(
 
     Gives the nats that it cost, if somebody looks.
     """
-    inputs, gathered, scores, turned, moves = room
     words, targets, labels = windows.words[row], windows.targets[row], windows.labels[row]
     num_words, num_targets = windows.num_words[row], windows.num_targets[row]
-    loss = 0.0
+    inputs, gathered, scores, turned, moves = room
     if mean:
-        _average(inputs, vectors, words, num_words)
-        moves[0] = 0
-        for target in range(num_targets):
-            loss += _move_one(outputs, targets[target], labels[target], inputs, moves, rate, looks)
-        # Each word of the context is given the whole error, though only a part of the mean was its own, as in the
-        # paper's program.
-        _spread(vectors, words, num_words, moves)
-        return loss
+        _average(inputs[0], vectors, words, num_words)
+        return _move_mean(
+            inputs[0],
+            moves[0],
+            scores[0],
+            vectors,
+            outputs,
+            words,
+            num_words,
+            targets,
+            labels,
+            num_targets,
+            rate,
+            looks,
+        )
     _gather(inputs, vectors, words, num_words)
     _gather(gathered, outputs, targets, num_targets)
     _compare(inputs, num_words, gathered, num_targets, scores)
-    if looks:
-        loss = _cost(scores, num_words, labels, num_targets)
+    loss = _cost(scores, num_words, labels, num_targets) if looks else 0.0
     _judge(scores, turned, num_words, labels, num_targets, rate)
     _add_products(outputs, targets, num_targets, turned, inputs, num_words)
     _add_products(vectors, words, num_words, scores, gathered, num_targets)
+    return loss
+
+
+@compiled
+def _average(mean: Floats, table: Floats, numbers: Integers, count: int) -> None:
+    """The mean of rows of a table."""
+    first, rest = numbers[0], (count - 1) % 3
+    for column in range(table.shape[1]):
+        mean[column] = table[first, column]
+    for place in range(1, 1 + rest):
+        number = numbers[place]
+        for column in range(table.shape[1]):
+            mean[column] += table[number, column]
+    for place in range(1 + rest, count, 3):
+        one, two, three = numbers[place], numbers[place + 1], numbers[place + 2]
+        for column in range(table.shape[1]):
+            mean[column] += table[one, column] + table[two, column] + table[three, column]
+    share = np.float32(1) / np.float32(count)
+    for column in range(table.shape[1]):
+        mean[column] *= share
+
+
+@compiled
+def _move_mean(
+    mean: Floats,
+    moves: Floats,
+    scores: Floats,
+    vectors: Floats,
+    outputs: Floats,
+    words: Integers,
+    num_words: int,
+    targets: Integers,
+    labels: Floats,
+    num_targets: int,
+    rate: Any,
+    looks: bool,
+) -> float:
+    """The part of `move` for a mean: targets are taken three at a time, where they lie."""
+    loss = 0.0
+    for column in range(len(moves)):
+        moves[column] = 0
+    for place in range(0, num_targets, 3):
+        one, two, three = targets[place], targets[place + 1], targets[place + 2]
+        a = b = c = np.float32(0)
+        for column in range(outputs.shape[1]):
+            x = mean[column]
+            a += x * outputs[one, column]
+            b += x * outputs[two, column]
+            c += x * outputs[three, column]
+        scores[place], scores[place + 1], scores[place + 2] = a, b, c
+    for target in range(num_targets):
+        loss += _nats(scores[target], labels[target]) if looks else 0.0
+        scores[target] = _error(scores[target], labels[target]) * rate
+    scores[num_targets] = scores[num_targets + 1] = 0
+    for place in range(0, num_targets, 3):
+        one, two, three = targets[place], targets[place + 1], targets[place + 2]
+        a, b, c = scores[place], scores[place + 1], scores[place + 2]
+        for column in range(outputs.shape[1]):
+            moves[column] += a * outputs[one, column] + b * outputs[two, column] + c * outputs[three, column]
+    for target in range(num_targets):
+        number, factor = targets[target], scores[target]
+        for column in range(outputs.shape[1]):
+            outputs[number, column] += factor * mean[column]
+    # Each word of the context is given the whole error, though only a part of the mean was its own, as in the paper's
+    # program.
+    for place in range(num_words):
+        number = words[place]
+        for column in range(vectors.shape[1]):
+            vectors[number, column] += moves[column]
     return loss
 
 
@@ -316,26 +390,6 @@ def _gather(rows: Floats, table: Floats, numbers: Integers, count: int) -> None:
         number = numbers[place]
         for column in range(table.shape[1]):
             rows[place, column] = table[number, column]
-
-
-@compiled
-def _average(rows: Floats, table: Floats, numbers: Integers, count: int) -> None:
-    """The mean of rows of a table, in the first row."""
-    rows[0] = 0
-    for place in range(count):
-        number = numbers[place]
-        for column in range(table.shape[1]):
-            rows[0, column] += table[number, column]
-    rows[0] *= np.float32(1 / count)
-
-
-@compiled
-def _spread(table: Floats, numbers: Integers, count: int, moves: Floats) -> None:
-    """Add the first row of `moves` to rows of a table."""
-    for place in range(count):
-        number = numbers[place]
-        for column in range(table.shape[1]):
-            table[number, column] += moves[0, column]
 
 
 @compiled
@@ -370,7 +424,7 @@ def _cost(scores: Floats, num_inputs: int, labels: Floats, num_targets: int) -> 
 @compiled
 def _nats(score: np.float32, label: np.float32) -> float:
     wrong = score * (1.0 - 2.0 * label)
-    return max(wrong, 0.0) + np.log1p(np.exp(-abs(wrong)))
+    return float(max(wrong, 0.0) + np.log1p(np.exp(-abs(wrong))))
 
 
 @compiled
@@ -392,24 +446,9 @@ def _judge(scores: Floats, turned: Floats, num_inputs: int, labels: Floats, num_
             error = _error(scores[row, target], labels[target]) * rate
             scores[row, target] = error
             turned[target, row] = error
-        for target in range(num_targets, num_targets + 2):
-            scores[row, target] = 0
+        scores[row, num_targets] = scores[row, num_targets + 1] = 0
     for target in range(num_targets):
-        for row in range(num_inputs, num_inputs + 2):
-            turned[target, row] = 0
-
-
-@compiled
-def _move_one(outputs: Floats, target: int, label: Any, inputs: Floats, moves: Floats, rate: Any, looks: bool) -> float:
-    """Move one target by the first input, and add to the moves of that."""
-    score = np.float32(0)
-    for column in range(outputs.shape[1]):
-        score += outputs[target, column] * inputs[0, column]
-    error = _error(score, label) * rate
-    for column in range(outputs.shape[1]):
-        moves[0, column] += error * outputs[target, column]
-        outputs[target, column] += error * inputs[0, column]
-    return _nats(score, label) if looks else 0.0
+        turned[target, num_inputs] = turned[target, num_inputs + 1] = 0
 
 
 @compiled
@@ -515,5 +554,6 @@ def _ask(
                 targets[num_targets] = other
                 labels[num_targets] = 0
                 num_targets += 1
+    targets[num_targets : num_targets + 2] = targets[0]  # where three are taken at a time; they count nothing
     windows.num_targets[row] = num_targets
     return chance

@@ -314,7 +314,7 @@ class _Encoder:
             rows = [np.array(encoding.ids, np.uint32) for encoding in encodings]
             units = _units(self.units, sentences, [encoding.offsets for encoding in encodings])
         else:
-            rows = self.tokenizer.encode_ids(sentences)
+            rows = self.tokenizer.encode_spaced(sentences)
         return np.concatenate(rows), np.array([len(row) for row in rows]), units
 
 

@@ -304,7 +304,7 @@ class Table:
         words = [words[number] for number in order.tolist()]
         num_plain = np.count_nonzero(plain)
         tokens, counts = self.plain.encode(words[:num_plain])
-        others = self.tokenizer.encode_ids(words[num_plain:])
+        others = self.tokenizer.encode_spaced(words[num_plain:])
         counts = np.concatenate([counts, np.array([len(other) for other in others], np.int64)])
         rows = rows[order]
         self.counts[rows] = counts

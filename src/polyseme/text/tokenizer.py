@@ -192,10 +192,13 @@ class Tokenizer:
 
     def encode_ids(self, texts: Sequence[str]) -> list[NDArray[np.uint32]]:
         """The ids alone, without special tokens: the fast way."""
+        return self.encode_spaced([self.spacing.space(mend(text)) for text in texts])
+
+    def encode_spaced(self, texts: Sequence[str]) -> list[NDArray[np.uint32]]:
+        """The same of texts whose words stand apart already; found again alone, they might come apart."""
         if max(map(len, texts), default=0) > _PIECE:
-            return [np.concatenate([self.encode_ids([piece])[0] for piece in cut(text, _PIECE)]) for text in texts]
-        clean = [self.spacing.space(mend(text)) for text in texts]
-        encodings = guarded(self.backend.encode_batch_fast, clean, add_special_tokens=False)
+            return [np.concatenate([self.encode_spaced([piece])[0] for piece in cut(text, _PIECE)]) for text in texts]
+        encodings = guarded(self.backend.encode_batch_fast, list(texts), add_special_tokens=False)
         return [np.array(encoding.ids, np.uint32) for encoding in encodings]
 
     def decode(self, ids: Iterable[int], *, skip_specials: bool = True) -> str:
