@@ -32,6 +32,9 @@ bench: .venv/developing ## measure against other tools on this machine
 	$(BIN)/python benchmarks/embedding.py
 	$(BIN)/python benchmarks/time_to_quality.py
 	$(BIN)/python benchmarks/plateau.py
+	$(BIN)/python benchmarks/word_vectors.py
+	$(BIN)/python benchmarks/glove.py
+	$(BIN)/python benchmarks/next_word.py
 
 clean: ## remove the virtual environment and what demo and tests left
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
