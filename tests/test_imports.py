@@ -29,6 +29,7 @@ LINE = [
     "reading",
     "scoring",
     "generation",
+    "translating",
     "interchange",
     "inside",
     "evaluate",

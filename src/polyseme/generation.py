@@ -68,7 +68,7 @@ def generate_together(
     All rows are at the same place, so that none is padded: while the shortest prompt is gone on from, the rest of the
     longer ones is read. Past the model's length the older half of the text is forgotten and the rest read again.
     """
-    limit, device = encoder.config.max_length, encoder.tokens.weight.device
+    limit, device = encoder.config.max_length, encoder.device
     rows = [
         _Row(
             text=list(prompt),
@@ -90,7 +90,7 @@ def generate_together(
         ids = [row.text[row.place : row.place + num_new] for row in rows]
         with torch.inference_mode():
             encoded = encoder(Batch.of(torch.tensor(ids, device=device)), state)
-            logits = objective.logits(encoder, encoded.layers[-1][:, -1]).cpu()  # (B, V)
+            logits = objective.logits(encoder, objective.read(encoded)[:, -1]).cpu()  # (B, V)
         state = encoded.state
         for row in rows:
             row.place += num_new

@@ -46,6 +46,12 @@ class Learner(Protocol):
     def evaluate(self, source: Source, *, num_batches: int) -> dict[str, float]:
         """Figures on the first batches of a text, the same ones every time."""
 
+    def look(self, dev_loss: float) -> None:
+        """Take note of the loss on the dev text."""
+
+    def settle(self) -> None:
+        """Leave the model as it is going to be used; learning has ended."""
+
     def files(self, token: Callable[[int], str]) -> dict[str, str]:
         """What the model directory should hold besides the model, by name, given what the tokens are called."""
 

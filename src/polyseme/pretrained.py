@@ -16,21 +16,26 @@ from torch import Tensor
 
 from polyseme.config import nearest
 from polyseme.errors import CheckpointError, ConfigError
+from polyseme.evaluate.translation import score_translations
 from polyseme.evaluate.word_sets import WordScore, read_sets, score_words
 from polyseme.files import whole_folder, write_file
 from polyseme.generation import Sampling, generate_ids, generate_together, together
 from polyseme.inside.neighbours import Method, Neighbour, Space
 from polyseme.interchange.directories import TOKENIZER_FILES, check_loadable
+from polyseme.interchange.elmo import BILM, export_elmo
 from polyseme.interchange.onnx import GRAPHS, Parity, export_graph
 from polyseme.interchange.word_vectors import VECTOR_FORMATS, Words, read_vectors, write_vectors
 from polyseme.layers.linear import quantize
 from polyseme.models.base import Encoder
+from polyseme.models.cove import CoveConfig
 from polyseme.models.directory import CONFIG, WEIGHTS, changed_files, open_model, weightless, write_model
+from polyseme.models.elmo import Elmo
 from polyseme.models.vectors import Vectors, VectorsConfig
 from polyseme.objectives import OBJECTIVES, Objective, Together, build_objective
 from polyseme.objectives.masked import MaskedTokens
 from polyseme.objectives.next_token import NextToken
-from polyseme.reading import Row, encode_packs, read, read_ids
+from polyseme.objectives.translation import Translation
+from polyseme.reading import Row, encode_packs, name_unknown, read, read_ids
 from polyseme.scoring import Score, likelihoods, pseudo_likelihoods
 from polyseme.tensors import Batch, runs
 from polyseme.text.corpus import Corpus
@@ -38,10 +43,12 @@ from polyseme.text.samples import sample_text
 from polyseme.text.sentences import split_sentences
 from polyseme.text.tokenizer import Specials, Tokenizer
 from polyseme.train.adapting import Base
+from polyseme.train.given import GivenVectors
 from polyseme.train.pretraining import Pretraining, sized_recipe
 from polyseme.train.recipe import RECIPE, Recipe, read_preset
 from polyseme.train.run import check_unused, read_history
 from polyseme.train.signals import interruptible
+from polyseme.translating import Beam, attention, translate_ids
 
 Head = TypeVar("Head", bound=Objective)
 Pool = Literal["mean", "first", "last", "max"]
@@ -74,6 +81,16 @@ class Guess:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Alignment:
+    """A translation, and where the model looked while it wrote each token of it."""
+
+    translation: str
+    source: list[str]
+    target: list[str]
+    weights: NDArray[np.float32]  # (target, source)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pretrained:
     """An encoder, the heads it was trained with, its tokenizer where there is one, its recipe where we wrote it."""
 
@@ -88,7 +105,7 @@ class Pretrained:
         """Every layer of every token; a text longer than the model is read in pieces."""
         rows = read(self._tokenizer, texts, self.encoder.config.max_length)
         layers: dict[int, list[NDArray[np.float32]]] = {}
-        for group, encoded in encode_packs(self.encoder, [np.array(row.ids) for row in rows]):
+        for group, encoded in encode_packs(self.encoder, *self._ids(texts, rows)):
             ends = np.cumsum([len(rows[number].ids) for number in group])[:-1]
             cut = [np.split(layer[0].cpu().numpy(), ends) for layer in encoded.layers]
             layers |= {number: parts for number, *parts in zip(group, *cut, strict=True)}
@@ -108,12 +125,12 @@ class Pretrained:
             raise ConfigError(f"there is no layer {layer}; the layers are 0 (the embedding) to {num_layers - 1}")
         if pool not in _POOLS:
             raise ConfigError(f"{pool!r} is no way to pool; say {', '.join(_POOLS)}")
-        rows, counts = read_ids(self._tokenizer, texts, self.encoder.config.max_length)
+        rows, counts, letters = self._read_ids(texts)
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         firsts = np.cumsum([0, *counts])[:-1]  # row of each text
         of_row, of_text = _POOLS[pool]
         vectors = np.empty((len(rows), self.encoder.widths[layer]), dtype=np.float32)
-        for group, encoded in encode_packs(self.encoder, rows):
+        for group, encoded in encode_packs(self.encoder, rows, letters):
             pooled = [of_row(run) for run in runs(encoded.layers[layer][0], lengths[group].tolist())]
             vectors[group] = torch.cat(pooled).cpu().numpy()
         vectors = of_text(vectors, firsts)
@@ -178,8 +195,10 @@ class Pretrained:
         return self._pieces(tokenizer, ids, new, settings.stop)
 
     def _prompt(self, text: str) -> list[int]:
-        end = self._tokenizer.specials.end
-        ids = self._tokenizer.encode(text, specials=False).ids or ([] if end is None else [end])
+        if self.encoder.context == "right":
+            raise ConfigError(f"{self.folder} reads from the end, so it cannot write on; use a forward model")
+        end, before = self._tokenizer.specials.end, self._tokenizer.frame[0]
+        ids = before + self._tokenizer.encode(text, specials=False).ids or ([] if end is None else [end])
         if not ids:
             raise ConfigError("there is nothing to go on from; give a prompt")
         return ids
@@ -204,6 +223,31 @@ class Pretrained:
                 shown = safe
         yield text[len(shown) :]
 
+    def translate(self, texts: Sequence[str], **beam: Any) -> list[str]:
+        """The translation of each text, by the settings of `Beam`; a text longer than the model is read in pieces."""
+        rows, found = self._translate(texts, beam)
+        decode = self._tokenizer.decode
+        return [" ".join(decode(found[number]).strip() for number in mine) for mine in _of_texts(rows, len(texts))]
+
+    def align(self, texts: Sequence[str], **beam: Any) -> list[Alignment]:
+        """The same with the weights of attention; of a text longer than the model, its first piece."""
+        rows, found = self._translate(texts, beam)
+        tokenizer, head = self._tokenizer, self._head(Translation, "translate")
+        return [
+            Alignment(
+                translation=tokenizer.decode(found[number]).strip(),
+                source=rows[number].tokens,
+                target=[tokenizer.token(id) for id in found[number]],
+                weights=attention(self.encoder, head, rows[number].ids, found[number]).cpu().numpy(),
+            )
+            for number, *_ in _of_texts(rows, len(texts))
+        ]
+
+    def _translate(self, texts: Sequence[str], beam: Mapping[str, Any]) -> tuple[list[Row], list[list[int]]]:
+        settings, head = Beam.parse(beam, group="translate"), self._head(Translation, "translate")
+        rows = read(self._tokenizer, texts, self.encoder.config.max_length)
+        return rows, translate_ids(self.encoder, head, [row.ids for row in rows], settings)
+
     def score(self, texts: Sequence[str]) -> list[Score]:
         """How likely each text is; masked models by pseudo-likelihood, which says so."""
         if any(isinstance(part, NextToken) for part in self.objective.parts):
@@ -221,14 +265,20 @@ class Pretrained:
         return self._space.analogy(first, second, third, top=top, method=method)
 
     def evaluate(self, data: str | Path, *, suite: str = "words", method: Method = "3cosadd") -> list[WordScore]:
-        """How well the model does on sets that others have made: words in layer 0, from a file or a folder of them."""
+        """How well the model does on sets that others have made.
+
+        `words` in layer 0, from a file or a folder of them; `translate`: sentences of a table, with their translations.
+        """
         if suite not in _SUITES:
             raise ConfigError(f"{suite!r} is no suite{nearest(suite, _SUITES)}")
+        if suite == "translate":
+            self._head(Translation, "translate")  # before anything is read
+            return [score_translations(Path(data), self.translate)]
         return score_words(self._space, read_sets(Path(data)), method=method)
 
     def save(self, folder: str | Path) -> None:
         """Write a model directory, which transformers opens too."""
-        if not isinstance(self.encoder.tokens.weight, Tensor):
+        if not self.encoder.reads_letters and not isinstance(self.encoder.tokens.weight, Tensor):
             raise ConfigError("weights in bytes cannot be saved; load the model with float32 weights")
         folder, specials = Path(folder), self.tokenizer.specials if self.tokenizer else Specials()
         extra = {"pad_token_id": specials.pad}
@@ -245,12 +295,16 @@ class Pretrained:
         """Write a model for other programs, and say where.
 
         As a folder with a graph that onnxruntime runs, in floats or in bytes, and how near its vectors are to ours on
-        `texts`, or on sentences of a sample; or as a file of word vectors, those of layer 0 without special tokens.
+        `texts`, or on sentences of a sample; or as a file of word vectors, those of layer 0 without special tokens;
+        or as a folder that AllenNLP opens, of an ELMo.
         """
         if to in VECTOR_FORMATS:
             return self._export_vectors(Path(path), to), None
+        if to == BILM:
+            return self._export_elmo(Path(path)), None
         if to not in GRAPHS:
-            raise ConfigError(f"{to!r} is nothing to export to; say one of {', '.join([*GRAPHS, *VECTOR_FORMATS])}")
+            known = ", ".join([*GRAPHS, *VECTOR_FORMATS, BILM])
+            raise ConfigError(f"{to!r} is nothing to export to; say one of {known}")
         folder = Path(path)
         check_unused(folder)
         documents = Corpus(*sample_text("docstrings").dev) if texts is None else ()
@@ -265,6 +319,18 @@ class Pretrained:
         except OSError as error:
             raise CheckpointError(f"{folder} cannot be written ({error.strerror}); choose another one") from None
         return folder / graph.name, parity
+
+    def _export_elmo(self, folder: Path) -> Path:
+        if not isinstance(self.encoder, Elmo):
+            raise ConfigError(f"only an elmo can be exported to {BILM}; this is a {self.family}")
+        check_unused(folder)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with whole_folder(folder) as beside:
+                written = export_elmo(self.encoder, beside, self._tokenizer)
+        except OSError as error:
+            raise CheckpointError(f"{folder} cannot be written ({error.strerror}); choose another one") from None
+        return folder / written.name
 
     def _export_vectors(self, path: Path, to: str) -> Path:
         if path.exists():
@@ -282,11 +348,28 @@ class Pretrained:
             raise CheckpointError(f"{path} cannot be written ({error.strerror}); choose another one") from None
         return path
 
+    def _ids(self, texts: Sequence[str], rows: Sequence[Row]) -> tuple[list[NDArray[np.int64]], Tensor | None]:
+        """The ids of rows, and the letters of words that the vocabulary lacks, where these can be read."""
+        if not self.encoder.reads_letters:
+            return [np.array(row.ids) for row in rows], None
+        ids, words = name_unknown(self._tokenizer, texts, rows, self.encoder.config.vocab_size)
+        return ids, self.encoder.letters(words)
+
+    def _read_ids(self, texts: Sequence[str]) -> tuple[list[NDArray[np.int64]], list[int], Tensor | None]:
+        """The same of texts, and the number of rows of each."""
+        limit = self.encoder.config.max_length
+        if not self.encoder.reads_letters:
+            return *read_ids(self._tokenizer, texts, limit), None
+        rows = read(self._tokenizer, texts, limit)
+        ids, letters = self._ids(texts, rows)
+        return ids, [len(mine) for mine in _of_texts(rows, len(texts))], letters
+
     def _head(self, kind: type[Head], verb: str) -> Head:
         for part in self.objective.parts:
             if isinstance(part, kind):
                 return part
-        wanted = "a masked" if kind is MaskedTokens else "a left-to-right"
+        others: dict[type[Objective], str] = {MaskedTokens: "a masked", Translation: "a translating"}
+        wanted = others.get(kind, "a left-to-right")
         raise ConfigError(
             f"{self.folder} cannot {verb}: that needs {wanted} model, and this {self.family} has no such head"
         )
@@ -307,7 +390,7 @@ class Pretrained:
 
     @property
     def _device(self) -> torch.device:
-        return self.encoder.tokens.weight.device
+        return self.encoder.device
 
 
 class VectorFile(Pretrained):
@@ -340,6 +423,8 @@ def pretrain(
     corpus: Texts,
     out: str | Path,
     dev: Texts = (),
+    target: Paths = (),
+    dev_target: Paths = (),
     size: str = "small",
     budget: str | None = None,
     recipe: str = "fast",
@@ -349,6 +434,7 @@ def pretrain(
 ) -> Pretrained:
     """Train a model from raw text, by language where it has several; `settings` are such as "plan.rate=3e-4".
 
+    A model that translates learns from tables with the columns source and target, or from lines of text and `target`.
     With `resume`, a run that was broken off in `out` goes on from where it was saved last.
     """
     out = Path(out)
@@ -359,10 +445,15 @@ def pretrain(
         size,
         settings,
         recipe=recipe,
-        data={"corpus": _paths(corpus), "dev": _paths(dev)},
+        data={
+            "corpus": _paths(corpus),
+            "dev": _paths(dev),
+            "target": _paths(target),
+            "dev_target": _paths(dev_target),
+        },
         plan={"seed": seed} | ({"budget": budget} if budget else {}),
     )
-    return _learn(Pretraining.start(plan, out))
+    return _learn(Pretraining.start(plan, out, vectors=given_vectors(plan)))
 
 
 def adapt(
@@ -408,6 +499,27 @@ def open_base(path: str | Path) -> Base:
     )
 
 
+def given_vectors(recipe: Recipe) -> GivenVectors | None:
+    """The vectors of words that a model is given, if its recipe names some."""
+    path = recipe.model.vectors if isinstance(recipe.model, CoveConfig) else ""
+    return open_vectors(path) if path else None
+
+
+def open_vectors(path: str | Path) -> GivenVectors:
+    """The words and vectors of a run or a file, for a model that keeps them as they are."""
+    model = load(path)
+    tokenizer, weight = model._tokenizer, model.encoder.tokens.weight
+    if not weight.shape[1]:
+        raise ConfigError(f"model.vectors: a {model.family} has no numbers to give; choose another model")
+    words = {word: id for word, id in tokenizer.backend.get_vocab().items() if id not in tokenizer.special_ids}
+    ids = sorted(words.values())
+    return GivenVectors(
+        name=str(model.folder.absolute()),
+        words=sorted(words, key=words.__getitem__),
+        vectors=weight.detach()[ids].numpy(),
+    )
+
+
 def _learn(training: Pretraining) -> Pretrained:
     with interruptible() as interruption:
         for _ in training.steps():
@@ -438,6 +550,8 @@ def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
         raise CheckpointError(f"{folder} does not exist{hint or '; give the directory of a model or run'}")
     model = VectorFile.open(folder) if folder.is_file() else _open_directory(folder)
     if weights == "int8":
+        if model.encoder.reads_letters:
+            raise ConfigError(f"the weights of an {model.family} cannot be kept in bytes; load it with float32 weights")
         quantize(model.encoder)
     return model
 
@@ -475,7 +589,7 @@ def _open_directory(folder: Path) -> Pretrained:
 
 
 _WEIGHTS = ("float32", "int8")
-_SUITES = ("words",)
+_SUITES = ("words", "translate")
 _FEWEST = 4  # tokens that make a row: two special ones, one to look at and one to guess
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from polyseme.models.base import Encoder
 from polyseme.tensors import Batch, Encoded
@@ -76,17 +77,38 @@ def packs(lengths: Sequence[int], batch_tokens: int = BATCH_TOKENS) -> Iterator[
         yield group
 
 
-def packed(rows: Sequence[NDArray[np.int64]], device: torch.device) -> Batch:
+def name_unknown(
+    tokenizer: Tokenizer, texts: Sequence[str], rows: Sequence[Row], first: int
+) -> tuple[list[NDArray[np.int64]], list[str]]:
+    """The ids of rows with ids from `first` on for words that the vocabulary lacks, and these words."""
+    normalizer = tokenizer.backend.normalizer
+    words: dict[str, int] = {}
+    named = []
+    for row in rows:
+        ids = np.array(row.ids, dtype=np.int64)
+        for place in np.flatnonzero(ids == tokenizer.specials.unknown):
+            begin, end = row.offsets[place]
+            word = texts[row.text][begin:end]
+            ids[place] = words.setdefault(
+                normalizer.normalize_str(word).strip() if normalizer else word, first + len(words)
+            )
+        named.append(ids)
+    return named, list(words)
+
+
+def packed(rows: Sequence[NDArray[np.int64]], device: torch.device, letters: Tensor | None = None) -> Batch:
     """Rows of different lengths one after another, without padding."""
     ids = torch.from_numpy(np.concatenate(rows))[None]
-    return Batch.of(ids, lengths=tuple(map(len, rows))).to(device)
+    return Batch.of(ids, lengths=tuple(map(len, rows)), letters=letters).to(device)
 
 
-def encode_packs(encoder: Encoder, rows: Sequence[NDArray[np.int64]]) -> Iterator[tuple[list[int], Encoded]]:
+def encode_packs(
+    encoder: Encoder, rows: Sequence[NDArray[np.int64]], letters: Tensor | None = None
+) -> Iterator[tuple[list[int], Encoded]]:
     """Which rows were read together, and their layers, in which they lie one after another."""
     for group in packs([len(row) for row in rows]):
         with torch.inference_mode():
-            encoded = encoder(packed([rows[number] for number in group], encoder.tokens.weight.device))
+            encoded = encoder(packed([rows[number] for number in group], encoder.device, letters))
         yield group, encoded
 
 

@@ -1,6 +1,7 @@
 """How likely a text is, in nats, and per character, token and word.
 
-Causal models: the sum of -ln p(token | all before it), the first token given the end of another document.
+Causal models: the sum of -ln p(token | all before it), the first token given the end of another document; those that
+read from the end, the other way about.
 A text longer than the model is read in windows that move on by half, each token scored once with at least half a
 window before it. Masked models have no likelihood: each token is hidden in turn and the sum is a *pseudo*-likelihood
 (Salazar et al., 2020), on a scale of its own.
@@ -63,14 +64,15 @@ def total(scores: Sequence[Score]) -> Score:
 
 
 def likelihoods(encoder: Encoder, head: NextToken, tokenizer: Tokenizer, texts: Sequence[str]) -> list[Score]:
-    """Score texts by a model that reads left to right."""
+    """Score texts by a model that reads in one direction."""
     limit = encoder.config.max_length
-    start = tokenizer.specials.end if tokenizer.specials.end is not None else tokenizer.specials.start
+    backward = encoder.context == "right"  # rows below are in the order in which they are read
+    before = tokenizer.opening
     rows: list[list[int]] = []
     places: list[tuple[int, int]] = []  # of each row: its text, and how many of its last tokens are scored
     lengths = []
     for text, tokens in enumerate(tokenizer.encode_batch(texts, specials=False)):
-        ids = ([] if start is None else [start]) + tokens.ids
+        ids = before + (tokens.ids[::-1] if backward else tokens.ids)
         lengths.append(len(tokens.ids))
         done = 1  # the first has nothing before it
         while done < len(ids):
@@ -80,15 +82,14 @@ def likelihoods(encoder: Encoder, head: NextToken, tokenizer: Tokenizer, texts: 
             places.append((text, end - done))
             done = end
     nats = [0.0] * len(texts)
-    weight, bias = head.output(encoder)
     with torch.inference_mode():
         for group in by_length([len(row) for row in rows]):
-            batch = padded([rows[number][:-1] for number in group], weight.device)
-            hidden = encoder(batch).layers[-1]
-            scored = [slice(len(rows[n]) - 1 - places[n][1], len(rows[n]) - 1) for n in group]
-            chosen = torch.cat([hidden[row, part] for row, part in enumerate(scored)])
-            targets = torch.tensor([id for n in group for id in rows[n][-places[n][1] :]], device=weight.device)
-            costs = token_nats(chosen, weight, bias, targets)[0].double()
+            seen = [rows[number][:-1] for number in group]
+            hidden = head.read(encoder(padded([row[::-1] if backward else row for row in seen], encoder.device)))
+            read = [hidden[n, : len(row)].flip(0) if backward else hidden[n, : len(row)] for n, row in enumerate(seen)]
+            chosen = torch.cat([row[-places[n][1] :] for n, row in zip(group, read, strict=True)])
+            targets = torch.tensor([id for n in group for id in rows[n][-places[n][1] :]], device=encoder.device)
+            costs = head.nats(encoder, chosen, targets)[0].double()
             ends = [0, *itertools.accumulate(places[n][1] for n in group)]
             for number, first, last in zip(group, ends, ends[1:], strict=False):
                 nats[places[number][0]] += float(costs[first:last].sum())
@@ -106,7 +107,7 @@ def pseudo_likelihoods(
             if last > first:
                 asked.append((row.text, row.ids, place))
                 lengths[row.text] += 1
-    device = encoder.tokens.weight.device
+    device = encoder.device
     with torch.inference_mode():
         for group in by_length([len(asked[number][1]) for number in range(len(asked))]):
             batch = padded([asked[number][1] for number in group], device)

@@ -10,6 +10,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -25,14 +26,18 @@ class Batch:
 
     ids: Tensor  # (B, T)
     mask: Tensor  # (B, T), True on real tokens
+    mirrored: Tensor | None = None  # (B, T) for those that read from the end as well: other rows, as they read them
     segments: Tensor | None = None  # (B, T)
-    chars: Tensor | None = None  # (B, T, C) for families that read characters
+    letters: Tensor | None = None  # (N, C) of words that the vocabulary lacks, whose ids go on behind it
+    drawn: tuple[Tensor, Tensor] | None = None  # words (N,) to hold against the true ones, and how likely each came in
     documents: Tensor | None = None  # (B, T) which packed document a token belongs to
     units: Tensor | None = None  # (B, T) bits of the units that a token shares with the token before
     lengths: tuple[int, ...] | None = None  # of rows that lie one after another in a single one (B = 1), unpadded
     labels: Mapping[str, Tensor] = field(default_factory=dict)  # one entry per loss term, IGNORED where not scored
     counts: Mapping[str, int] = field(default_factory=dict)  # scored items per loss term
-    continues: bool = False  # rows go on from the batch before (recurrent state is carried)
+    continues: bool = False  # rows go on where those of the batch before ended
+    carried: Mapping[str, Tensor] = field(default_factory=dict)  # the recurrent state that they go on from, rows first
+    stretch: float = 1.0  # by what its rows are longer than usual, and the rate of their step higher
 
     @classmethod
     def of(cls, ids: Tensor, **rest: Any) -> Batch:
@@ -54,7 +59,15 @@ class Batch:
 
     def to(self, device: torch.device) -> Batch:
         """The same batch in another memory."""
-        return self if self.ids.device == device else self._each(lambda tensor: tensor.to(device, non_blocking=True))
+        if self.ids.device == device:
+            return self
+
+        def moved(tensor: Tensor) -> Tensor:
+            return tensor.to(device, non_blocking=True)
+
+        letters = None if self.letters is None else moved(self.letters)
+        drawn = None if self.drawn is None else (moved(self.drawn[0]), moved(self.drawn[1]))
+        return dataclasses.replace(self._each(moved), letters=letters, drawn=drawn)
 
     def _each(self, change: Any) -> Batch:
         def changed(tensor: Tensor | None) -> Tensor | None:
@@ -65,11 +78,12 @@ class Batch:
             self,
             ids=change(self.ids),
             mask=change(self.mask),
+            mirrored=changed(self.mirrored),
             segments=changed(self.segments),
-            chars=changed(self.chars),
             documents=changed(self.documents),
             units=changed(self.units),
             labels=labels,
+            carried={name: change(tensor) for name, tensor in self.carried.items()},
             counts={name: int((tensor != IGNORED).sum()) for name, tensor in labels.items()},
         )
 
@@ -88,6 +102,15 @@ class State:
 
     length: int = 0  # tokens read so far
     room: int | None = None  # tokens that it can hold, where there is a limit
+    carried: Mapping[str, Tensor] = MappingProxyType({})  # recurrent state by name, rows first
+
+
+class Recurrent(State):
+    """Recurrent state, which is all that there is to know of what was read."""
+
+    def __init__(self, carried: Mapping[str, Tensor], length: int = 0) -> None:
+        self.carried = carried
+        self.length = length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +134,14 @@ class Encoded:
             rows = torch.arange(len(self.mask), device=self.mask.device)
             return self.layers[-1][rows, self.mask.sum(1) - 1]
         return self.layers[-1][0, [end - 1 for end in self._ends]]
+
+    def mean(self) -> Tensor:
+        """The same on average over the real tokens."""
+        top = self.layers[-1]
+        if self.lengths is not None:
+            return torch.cat([rows.mean(1) for rows in runs(top[0], self.lengths)])
+        real = self.mask[..., None].to(top.dtype)
+        return (top * real).sum(1) / real.sum(1).clamp_min(1)
 
     @property
     def _ends(self) -> list[int]:

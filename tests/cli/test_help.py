@@ -11,6 +11,7 @@ COMMANDS = [
     ["adapt"],
     ["fill"],
     ["generate"],
+    ["translate"],
     ["score"],
     ["embed"],
     ["neighbours"],

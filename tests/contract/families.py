@@ -4,6 +4,8 @@ import dataclasses
 
 from polyseme.models import FAMILIES
 from polyseme.objectives import Source, Together, build_objective
+from polyseme.text.parallel import split_pair
+from polyseme.text.sentences import split_sentences
 from polyseme.text.store import Store
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.units import Units, UnitsConfig
@@ -18,6 +20,13 @@ def recipe_of(family: str, *overrides: str) -> Recipe:
     return Recipe.preset(family, "tiny", [*SMALL, *dropout, *overrides])
 
 
+def pairs_of(documents: list[str]) -> list[str]:
+    """Parallel text of a kind: stretches of six words, and the same words from right to left."""
+    words = " ".join(documents).split()
+    stretches = [words[start : start + 6] for start in range(0, len(words) - 6, 6)]
+    return [" ".join(stretch) + "\n" + " ".join(reversed(stretch)) for stretch in stretches]
+
+
 class Tiny:
     """Everything that a contract asks about one family."""
 
@@ -25,9 +34,12 @@ class Tiny:
         self.family = family
         self.recipe = recipe_of(family, "plan.steps=20", "plan.rate=1e-3")
         self.by_gradient = self.recipe.objective.by_gradient
+        split = split_sentences
+        if self.recipe.objective.uses_pairs:
+            documents, split = pairs_of(documents), split_pair
         self.documents = documents
         self.tokenizer = Tokenizer.train(self.recipe.tokenizer, documents, vocab_size=400)
-        self.store = Store.from_documents(documents, self.tokenizer, Units(UnitsConfig(segmenter="none")))
+        self.store = Store.from_documents(documents, self.tokenizer, Units(UnitsConfig(segmenter="none")), split=split)
         length = self.recipe.data.length
         self.source = Source(self.store, length, self.recipe.plan.batch_tokens // length)
 

@@ -25,6 +25,7 @@ from polyseme.cli.pretrain import pretrain
 from polyseme.cli.sample import sample
 from polyseme.cli.score import score
 from polyseme.cli.tokenizer import tokenizer
+from polyseme.cli.translate import translate
 from polyseme.errors import PolysemeError
 
 # The command parser's own errors: typer carries the parser inside, or takes it from outside, by version.
@@ -36,6 +37,7 @@ COMMANDS = (
     adapt,
     fill,
     generate,
+    translate,
     score,
     embed,
     neighbours,

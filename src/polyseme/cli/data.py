@@ -49,12 +49,15 @@ def show(
 
     batch, tokenizer, objective = draw_batch(run, step, watch=partial(reading, "reading the text"))
     labels = batch.labels.get("masked", torch.full_like(batch.ids, IGNORED)).tolist()
+    translations = batch.labels.get("translation")
     joined = torch.zeros_like(batch.ids) if batch.units is None else batch.units
     judges = {name: part.answers for name, part in zip(objective.names, objective.parts, strict=True) if part.answers}
     for number in range(min(rows, len(batch.ids))):
         ids = batch.ids[number, batch.mask[number]].tolist()
         asked = {place: answer for place, answer in enumerate(labels[number]) if answer != IGNORED}
         pair = {name: answers[int(batch.labels[name][number])] for name, answers in judges.items()}
+        if translations is not None:
+            pair["translation"] = tokenizer.decode(id for id in translations[number].tolist() if id != IGNORED)
         if json:
             tokens = [
                 {"place": place, "shown": tokenizer.token(ids[place]), "answer": tokenizer.token(answer)}

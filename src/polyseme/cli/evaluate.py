@@ -10,18 +10,24 @@ from polyseme.cli.console import table, working, write_json
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="Directory of a model, or a file of word vectors.")],
-    data: Annotated[Path, typer.Option(help="A set, or a folder of sets: pairs of words with a score, or analogies.")],
-    suite: Annotated[str, typer.Option(help="words: how far vectors agree with people about words.")] = "words",
+    data: Annotated[
+        Path, typer.Option(help="A set, or a folder of sets: pairs of words with a score, or analogies; or a table.")
+    ],
+    suite: Annotated[
+        str, typer.Option(help="words: how far vectors agree with people about words. translate: BLEU.")
+    ] = "words",
     method: Annotated[str, typer.Option(help="How analogies are completed: 3cosadd or 3cosmul.")] = "3cosadd",
     json: Annotated[bool, typer.Option("--json", help="A JSON object a figure.")] = False,
 ) -> None:
     """Measure a model on sets that others have made, and say how much of them it knows.
 
     Pairs are two words and a score a line, between tabs; ': name' begins a section of analogies, four words a line.
+    Translations are compared with those of a table with the columns source and target.
 
     \b
-    Example:
+    Examples:
       polyseme evaluate runs/skipgram --suite words --data wordsim353.tsv
+      polyseme evaluate runs/en-de --suite translate --data test.tsv
     """
     from polyseme.pretrained import load
 

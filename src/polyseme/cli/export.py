@@ -14,7 +14,8 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            help="onnx: a graph in floats. int8: the same in bytes. word2vec, word2vec-text, glove: word vectors."
+            help="onnx: a graph in floats. int8: the same in bytes. word2vec, word2vec-text, glove: word vectors. "
+            "bilm: an ELMo for AllenNLP."
         ),
     ] = "onnx",
     file: Annotated[

@@ -14,10 +14,13 @@ def import_(
     path: Annotated[
         Path,
         typer.Argument(
-            help="Directory: OpenAI's GPT as published, or one of transformers. File: word2vec, GloVe or fastText."
+            help="Directory: GPT or ELMo as published, or one of transformers. File: word2vec, GloVe or fastText."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Directory to write; new or empty.")],
+    vectors: Annotated[
+        str | None, typer.Option(help="Run or file of the word vectors that the weights of a CoVe are for.")
+    ] = None,
     pickle: Annotated[
         bool, typer.Option("--pickle", help="Read a pytorch_model.bin too, in a process that may do little.")
     ] = False,
@@ -29,14 +32,16 @@ def import_(
       polyseme import finetune-transformer-lm/model --out models/gpt
       polyseme import old-bert --pickle --out models/bert
       polyseme import vectors.bin --out models/vectors
+      polyseme import MT-LSTM.pth --vectors glove.840B.300d.txt --pickle --out models/cove
     """
     from polyseme.files import whole_folder
     from polyseme.interchange.directories import loadable
-    from polyseme.pretrained import load
+    from polyseme.pretrained import load, open_vectors
     from polyseme.train.run import check_unused
 
     check_unused(out)
-    with working("reading"), loadable(path, pickle=pickle) as folder:
+    given = open_vectors(vectors) if vectors else None
+    with working("reading"), loadable(path, pickle=pickle, vectors=given) as folder:
         model = load(folder)
         try:
             out.parent.mkdir(parents=True, exist_ok=True)

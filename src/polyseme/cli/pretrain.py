@@ -17,15 +17,21 @@ if TYPE_CHECKING:
     from polyseme.train.recipe import Recipe
 
 # What to try with a model, by the context that it sees.
-_VERBS = {"none": "neighbours {} the", "left": "generate {} 'The'", "both": "fill {} 'The [MASK] is here.'"}
+_VERBS = {
+    "none": "neighbours {} the",
+    "left": "generate {} 'The'",
+    "right": "score {} 'The end.'",
+    "both": "fill {} 'The [MASK] is here.'",
+}
+_TRANSLATE = "translate {} 'The man is here.'"
 
 
 def pretrain(
     family: Annotated[
         str,
         typer.Argument(
-            help="What to train: onehot, wordclass, svd, nnlm, cbow, skipgram, glove, bert, mbert, roberta, albert, "
-            "ernie, gpt or gpt2."
+            help="What to train: onehot, wordclass, svd, nnlm, cbow, skipgram, glove, cove, ulmfit, "
+            "transformer, bert, mbert, roberta, albert, ernie, gpt or gpt2."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Directory to write; new or empty.")],
@@ -37,6 +43,10 @@ def pretrain(
         ),
     ] = None,
     dev: Annotated[list[str] | None, typer.Option(help="Text to measure on, never learnt from.")] = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="Translations of the corpus, line by line, where it is plain text.")
+    ] = None,
+    dev_target: Annotated[list[str] | None, typer.Option(help="The same of the dev text.")] = None,
     size: Annotated[
         str, typer.Option(help="tiny (seconds), small (minutes), medium (hours), base, or auto: by budget and text.")
     ] = "small",
@@ -62,8 +72,11 @@ def pretrain(
       polyseme pretrain bert --corpus text/ --dev dev.txt --budget 10m --out runs/bert
       polyseme pretrain gpt2 --corpus 'news/*.jsonl.gz' --size auto --budget 2h --out runs/gpt2
       polyseme pretrain mbert --corpus en=en.txt --corpus zh=zh.txt --corpus de=de.txt --out runs/mbert
+      polyseme pretrain transformer --corpus pairs.tsv --dev dev.tsv --out runs/en-de
+      polyseme pretrain cove --corpus en.txt --target de.txt --set model.vectors=runs/skipgram --out runs/cove
       polyseme pretrain bert --out runs/bert --resume
     """
+    from polyseme.pretrained import given_vectors
     from polyseme.train.pretraining import Pretraining, sized_recipe
     from polyseme.train.recipe import RECIPE, Recipe
 
@@ -77,13 +90,15 @@ def pretrain(
         training = go_on(out, given)
     else:
         changes: dict[str, Any] = {"data": {"corpus": corpus or [], "dev": dev or [], "column": column}}
+        changes["data"] |= {"target": target or [], "dev_target": dev_target or []}
         changes["plan"] = {"seed": seed} | ({"budget": budget} if budget else {})
         changes["objective"] = {"masking": masking, "stages": []} if masking else {}
         plan = sized_recipe(family, size, settings or [], recipe=recipe, **changes)
         if dry_run:
             _predict(plan)
             return 0
-        training = Pretraining.start(plan, out, watch=partial(reading, "reading the text"))
+        watch = partial(reading, "reading the text")
+        training = Pretraining.start(plan, out, vectors=given_vectors(plan), watch=watch)
         introduce(training)
     return follow(training, f"pretrain {family}")
 
@@ -118,7 +133,8 @@ def follow(training: "Pretraining", command: str) -> int:
     line.end()
     folder = training.finish(shlex.join(["polyseme", *sys.argv[1:]]))
     say(f"{folder} is a {family} now{'; transformers opens it too' if training.encoder.foreign else ''}")
-    suggest("polyseme " + _VERBS[training.encoder.context].format(out))
+    translates = training.recipe.objective.uses_pairs
+    suggest("polyseme " + (_TRANSLATE if translates else _VERBS[training.encoder.context]).format(out))
     return 0
 
 

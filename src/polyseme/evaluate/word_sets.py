@@ -28,7 +28,7 @@ class WordScore:
 
     name: str  # of the set
     section: str = ""  # of a set of analogies; all of it where there is none
-    measure: Literal["spearman", "accuracy"]
+    measure: Literal["spearman", "accuracy", "bleu"]
     value: float | None  # none where too little is known
     num_found: int
     num_items: int

@@ -9,10 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from polyseme.errors import CheckpointError
+from polyseme.interchange.cove import convert_cove
+from polyseme.interchange.elmo import convert_elmo, find_published
+from polyseme.interchange.fastai import convert_fastai, find_weights
 from polyseme.interchange.openai import SHAPES, convert_openai
 from polyseme.interchange.pickled import PICKLED, unpickle
 from polyseme.models.directory import CONFIG, WEIGHTS
 from polyseme.text.published import MERGES, VOCABULARIES
+from polyseme.train.given import GivenVectors
 
 TOKENIZER_FILES = ("tokenizer.json", *VOCABULARIES)
 """Of which one is there where a directory has a tokenizer."""
@@ -22,10 +26,14 @@ _COPIED = (*TOKENIZER_FILES, *MERGES, "tokenizer_config.json", "special_tokens_m
 
 def check_loadable(folder: Path) -> None:
     """Refuse what has to be imported first."""
+    if find_weights(folder):
+        raise CheckpointError(f"{folder} has no {CONFIG}; if fastai saved it, say polyseme import {folder} --out DIR")
     if (folder / WEIGHTS).exists():
         return
     if (folder / SHAPES).exists():
         raise CheckpointError(f"{folder} is OpenAI's GPT as published; say polyseme import {folder} --out DIR first")
+    if find_published(folder):
+        raise CheckpointError(f"{folder} is ELMo as published; say polyseme import {folder} --out DIR first")
     if (folder / PICKLED).exists():
         raise CheckpointError(
             f"{folder} has its weights in a pickle, which could do anything when it is read; "
@@ -34,17 +42,27 @@ def check_loadable(folder: Path) -> None:
 
 
 @contextmanager
-def loadable(source: Path, *, pickle: bool = False) -> Iterator[Path]:
-    """A directory that can be loaded: the one that is given, or one made of it for as long as it is needed."""
+def loadable(source: Path, *, pickle: bool = False, vectors: GivenVectors | None = None) -> Iterator[Path]:
+    """A directory that can be loaded: the one that is given, or one made of it for as long as it is needed.
+
+    With `vectors`, the source is a file with the weights of a CoVe that reads words by these.
+    """
     published, pickled = (source / SHAPES).exists(), pickle and (source / PICKLED).exists()
-    if (source / WEIGHTS).exists() or not (published or pickled):
+    bare, elmo = find_weights(source), find_published(source)
+    if not (bare or vectors) and ((source / WEIGHTS).exists() or not (published or pickled or elmo)):
         yield source
         return
     with tempfile.TemporaryDirectory(prefix="polyseme-") as scratch:
         folder = Path(scratch)
         try:
-            if published:
+            if vectors:
+                convert_cove(source, vectors, folder, pickle=pickle)
+            elif bare:
+                convert_fastai(bare, folder, pickle=pickle)
+            elif published:
                 convert_openai(source, folder)
+            elif elmo:
+                convert_elmo(source, folder)
             else:
                 unpickle(source / PICKLED, folder / WEIGHTS)
                 shutil.copyfile(source / CONFIG, folder / CONFIG)

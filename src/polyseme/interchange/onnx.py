@@ -25,6 +25,7 @@ from polyseme.errors import CheckpointError, ConfigError
 from polyseme.layers.blocks import FeedForward
 from polyseme.layers.linear import Linear
 from polyseme.models.base import Encoder
+from polyseme.models.decoder import Translator
 from polyseme.reading import by_length, encode_packs, padded
 from polyseme.tensors import Batch, runs
 
@@ -77,7 +78,7 @@ def export_graph(encoder: Encoder, folder: Path, to: str, rows: Sequence[Ids]) -
     """Write an encoder as a graph, for any number of rows of any length, and hold it against the encoder on `rows`."""
     if to not in GRAPHS:
         raise ConfigError(f"{to!r} is nothing to export to; say {' or '.join(GRAPHS)}")
-    if encoder.context != "both":
+    if encoder.context != "both" or encoder.reads_letters or isinstance(encoder, Translator):
         raise ConfigError("only a model that reads both directions, such as a bert, can be exported as a graph")
     require_onnx()
     graph = folder / GRAPHS["onnx"]

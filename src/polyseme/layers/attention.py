@@ -37,6 +37,13 @@ class Cache(State):
         self.layers[layer].narrow(3, self.length, num_new).copy_(new)
         return self.layers[layer].narrow(3, 0, self.length + num_new)
 
+    def select(self, rows: Tensor) -> None:
+        """Go on with these rows only, some of which may be taken more than once."""
+        for number, layer in enumerate(self.layers):
+            _, _, num_heads, room, width = layer.shape
+            self.layers[number] = layer.new_empty(2, len(rows), num_heads, room, width)
+            self.layers[number][:, :, :, : self.length] = layer[:, rows, :, : self.length]
+
 
 class SelfAttention(nn.Module):
     """Query, key and value come from one product; the softmax runs inside torch's fused kernel."""

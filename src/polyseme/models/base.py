@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -12,6 +13,9 @@ from polyseme.config import Config
 from polyseme.layers.attention import Allowed
 from polyseme.models.names import Foreign
 from polyseme.tensors import Batch, Encoded, State
+from polyseme.text.tokenizer import Tokenizer
+
+Context = Literal["none", "left", "right", "both"]
 
 
 class ModelConfig(Config):
@@ -25,12 +29,26 @@ class Encoder(nn.Module):
     """One per family."""
 
     Config: ClassVar[type[ModelConfig]]
-    context: ClassVar[Literal["none", "left", "both"]]  # which other tokens a token's vector may depend on
+    context: Context  # which other tokens a token's vector may depend on
+    reads_letters: ClassVar[bool] = False
     foreign: ClassVar[Foreign | None] = None  # its names in the transformers library, which opens its directories
 
     config: Any
     widths: tuple[int, ...]  # of each layer
     tokens: nn.Embedding  # layer 0 looks words up here; output layers may be tied to it
+
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        weight = next(self.parameters(), None)
+        return self.tokens.weight.device if weight is None else weight.device  # all in bytes
+
+    def spell(self, tokenizer: Tokenizer) -> None:
+        """Take note of how tokens are written, where their letters matter."""
+
+    def letters(self, words: Sequence[str]) -> Tensor | None:
+        """The letters of words that the vocabulary lacks, (N, C), where they can be read from these."""
+        return None
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
         """Encode rows of tokens, going on from `state` where the family can."""

@@ -91,7 +91,7 @@ class ModelFiles:
                 raise CheckpointError(
                     f"{file}: {names[name][0]} holds numbers that are not finite; take another checkpoint"
                 )
-        weights = {name: tensor.to(torch.float32).contiguous() for name, tensor in weights.items()}
+        weights = {name: tensor.to(expected[name].dtype).contiguous() for name, tensor in weights.items()}
         self._fill_encoder(weights)
         left = sorted(set(self.shapes) - set(wanted))
         left = [name for name in left if not (foreign and re.fullmatch(foreign.ignored, name))]

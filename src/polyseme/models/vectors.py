@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from polyseme.models.base import Encoder, ModelConfig
-from polyseme.tensors import Batch, Encoded, State, runs
+from polyseme.tensors import Batch, Encoded, State
 
 
 class VectorsConfig(ModelConfig):
@@ -40,12 +40,7 @@ class Vectors(Encoder):
         return Encoded(layers=(self.tokens(batch.ids),), mask=batch.mask, lengths=batch.lengths)
 
     def summarize(self, encoded: Encoded) -> Tensor:
-        # The mean of its words stands for a text.
-        top = encoded.layers[0]
-        if encoded.lengths is not None:
-            return torch.cat([rows.mean(1) for rows in runs(top[0], encoded.lengths)])
-        real = encoded.mask[..., None].to(top.dtype)
-        return (top * real).sum(1) / real.sum(1).clamp_min(1)
+        return encoded.mean()
 
     def stages(self) -> list[nn.Module]:
         return [self.tokens]

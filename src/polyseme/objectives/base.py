@@ -41,6 +41,11 @@ class ObjectiveConfig(Config):
         """Whether the text is dialogues."""
         return False
 
+    @property
+    def uses_pairs(self) -> bool:
+        """Whether the text is sentences with their translations."""
+        return False
+
 
 @dataclass(frozen=True)
 class Source:
@@ -68,6 +73,18 @@ class Source:
             inside = epochs == epoch
             starts[inside] = _epoch(seed, int(epoch), span, bounds, visits)[places[inside]]
         return starts
+
+    def streams(self, read: int, length: int, *, seed: int, num_tokens: int = 0) -> NDArray[np.int64]:
+        """Where the next tokens of each row lie, (B, length), after so many of each were read.
+
+        Row b of B begins where the b-th of B parts of the text begins and reads on without end, so that the rows of a
+        step go on from those of the step before. Languages are read as they come, whatever their sampling. With
+        `num_tokens` they are places in something else that is as long.
+        """
+        num_tokens = num_tokens or self.store.num_tokens
+        first = int(generator(seed, "order", 0).integers(num_tokens))
+        firsts = first + np.arange(self.num_rows) * num_tokens // self.num_rows
+        return (firsts[:, None] + read + np.arange(length)) % num_tokens
 
     def shortened(self, divisor: int) -> Source:
         """The same text in shorter rows, as many tokens a batch."""
@@ -97,7 +114,7 @@ def _epoch(seed: int, epoch: int, span: int, bounds: tuple[int, ...], visits: tu
     return languages[0] if len(languages) == 1 else chance.permutation(np.concatenate(languages))
 
 
-_PURPOSES = {"order": 0, "rows": 1, "masks": 2}
+_PURPOSES = {"order": 0, "rows": 1, "masks": 2, "lengths": 4, "words": 5}  # 3 is dropout's
 
 
 def generator(seed: int, purpose: str, step: int) -> np.random.Generator:
@@ -140,6 +157,10 @@ class Objective(nn.Module):
         """Losses by name, as sums."""
         raise NotImplementedError
 
+    def figures(self, means: Mapping[str, float], store: Store) -> dict[str, float]:
+        """What else the mean losses on a text say of it."""
+        return {}
+
 
 class Together(Objective):
     """Objectives that share one pass: the first draws the rows, each adds its questions and its cost."""
@@ -169,3 +190,6 @@ class Together(Objective):
         losses = {name: loss for outcome in outcomes for name, loss in outcome.losses.items()}
         correct = {name: right for outcome in outcomes for name, right in outcome.correct.items()}
         return Outcome(losses=losses, correct=correct)
+
+    def figures(self, means: Mapping[str, float], store: Store) -> dict[str, float]:
+        return {name: value for part in self.parts for name, value in part.figures(means, store).items()}

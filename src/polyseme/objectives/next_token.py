@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from polyseme.layers.softmax import linear_cross_entropy, token_nats
 from polyseme.models.base import Encoder
 from polyseme.objectives.base import Objective, ObjectiveConfig, Source
 from polyseme.tensors import IGNORED, Batch, Encoded, Outcome
+from polyseme.text.store import Store
 
 
 class NextTokenConfig(ObjectiveConfig):
@@ -24,21 +27,39 @@ class NextTokenConfig(ObjectiveConfig):
 class NextToken(Objective):
     """Rows are cut from the running text, over document ends, which a token marks."""
 
+    name: ClassVar[str] = "next_token"
+
     def draw(self, source: Source, *, seed: int, step: int) -> Batch:
         starts = source.starts(source.length, seed=seed, step=step)
         row = torch.from_numpy(source.read(starts[:, None] + np.arange(source.length + 1)))  # (B, T + 1)
         return Batch.of(row[:, :-1].contiguous()).labelled("next_token", row[:, 1:].contiguous())
 
     def cost(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Outcome:
-        labels = batch.labels["next_token"]
-        scored = labels != IGNORED
-        everything = batch.counts["next_token"] == labels.numel()
-        hidden, targets = encoded.layers[-1], labels
-        hidden, targets = (hidden.flatten(0, 1), targets.flatten()) if everything else (hidden[scored], targets[scored])
+        hidden, targets = scored(self.read(encoded), batch, self.name)
         if self.training:
-            return Outcome(losses={"next_token": linear_cross_entropy(hidden, *self.output(encoder), targets)})
-        nats, right = token_nats(hidden, *self.output(encoder), targets)
-        return Outcome(losses={"next_token": nats.sum()}, correct={"next_token": right.sum()})
+            return Outcome(losses={self.name: self.loss(encoder, hidden, targets, batch)})
+        nats, right = self.nats(encoder, hidden, targets)
+        return Outcome(losses={self.name: nats.sum()}, correct={self.name: right.sum()})
+
+    def read(self, encoded: Encoded) -> Tensor:
+        """The vectors that the next tokens are predicted from, (B, T, D)."""
+        return encoded.layers[-1]
+
+    def loss(self, encoder: Encoder, hidden: Tensor, targets: Tensor, batch: Batch) -> Tensor:
+        """What is minimised: the nats of targets (N,), given vectors (N, D), summed."""
+        return linear_cross_entropy(hidden, *self.output(encoder), targets)
+
+    def nats(self, encoder: Encoder, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """The nats of each target, and whether it was the likeliest."""
+        return token_nats(hidden, *self.output(encoder), targets)
+
+    def figures(self, means: Mapping[str, float], store: Store) -> dict[str, float]:
+        bits = means[self.name] / math.log(2) * self.num_asked(store)
+        return {"bits_per_character": bits / max(1, store.num_characters)}
+
+    def num_asked(self, store: Store) -> int:
+        """How many tokens are predicted in reading a text once."""
+        return store.num_tokens
 
     def output(self, encoder: Encoder) -> tuple[Tensor, Tensor | None]:
         """The matrix and the bias by which every token is scored."""
@@ -47,3 +68,12 @@ class NextToken(Objective):
     def logits(self, encoder: Encoder, hidden: Tensor) -> Tensor:
         """Scores of every token as the next one, (…, V)."""
         return linear(hidden, *self.output(encoder))
+
+
+def scored(hidden: Tensor, batch: Batch, name: str) -> tuple[Tensor, Tensor]:
+    """The vectors (N, D) of the places that are asked about, and what is right there, (N,)."""
+    labels = batch.labels[name]
+    if batch.counts[name] == labels.numel():
+        return hidden.flatten(0, 1), labels.flatten()
+    asked = labels != IGNORED
+    return hidden[asked], labels[asked]

@@ -85,6 +85,12 @@ class VectorLearner:
         """Nothing, where there is nothing to measure on other text."""
         return {}
 
+    def look(self, dev_loss: float) -> None:
+        """Nothing depends on it."""
+
+    def settle(self) -> None:
+        """The vectors are as they are used."""
+
     def files(self, token: Callable[[int], str]) -> dict[str, str]:
         """Nothing, where the vectors are all there is."""
         return {}

@@ -74,8 +74,8 @@ class Corpus:
         if not self._fingerprint:
             digest = hashlib.sha256()
             for file in self.files:
-                digest.update(f"{_format(file)} {_packing(file)} {self.column} {file.stat().st_size}\n".encode())
-                with _readable(file), file.open("rb") as stream:
+                digest.update(f"{format_of(file)} {_packing(file)} {self.column} {file.stat().st_size}\n".encode())
+                with readable(file), file.open("rb") as stream:
                     while block := stream.read(_BLOCK):
                         digest.update(block)
             self._fingerprint = digest.hexdigest()
@@ -85,8 +85,8 @@ class Corpus:
         tally = self.tally = Tally()
         before = self.bytes_read = 0
         for file in self.files:
-            reader = _Reader(file, self.column, tally)
-            with _readable(file):
+            reader = Reader(file, self.column, tally)
+            with readable(file):
                 for document in reader.documents():
                     self.bytes_read = before + reader.position
                     if document and not document.isspace():
@@ -102,7 +102,7 @@ class Corpus:
             raise DataError(f"{names} holds no text; give files with at least one document")
 
 
-class _Reader:
+class Reader:
     """One pass over one file."""
 
     def __init__(self, file: Path, column: str, tally: Tally) -> None:
@@ -114,11 +114,22 @@ class _Reader:
         self.num_bad = 0
 
     def documents(self) -> Iterator[str]:
-        kind = _format(self.file)
-        if kind == "txt":
+        """Documents in order, none too long."""
+        if format_of(self.file) == "txt":
             return self._paragraphs(self._lines(longest=LONGEST_LINE))
+        return self._cut(self._values())
+
+    def rows(self) -> Iterator[str]:
+        """One text a line or row, whole, the empty ones too."""
+        with readable(self.file):
+            if format_of(self.file) == "txt":
+                yield from (line for _, line in self._lines(longest=LONGEST_ROW))
+            else:
+                yield from map(self._mend, self._values())
+
+    def _values(self) -> Iterator[str]:
         values = {"jsonl": self._json_values, "csv": self._csv_values, "tsv": self._csv_values}
-        return self._cut(values.get(kind, self._parquet_values)())
+        return values.get(format_of(self.file), self._parquet_values)()
 
     def _cut(self, values: Iterable[str]) -> Iterator[str]:
         for value in values:
@@ -158,7 +169,7 @@ class _Reader:
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
         lines = (f"{line}\n" for _, line in self._lines(longest=LONGEST_ROW))
         # Quotes in TSV files are mostly plain text, and one left open would swallow the rest.
-        tabbed = _format(self.file) == "tsv"
+        tabbed = format_of(self.file) == "tsv"
         rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE) if tabbed else csv.reader(lines)
         try:
             header = next(rows, [])
@@ -347,7 +358,8 @@ def _stem(file: Path) -> Path:
     return file.with_suffix("") if _packing(file) else file
 
 
-def _format(file: Path) -> str:
+def format_of(file: Path) -> str:
+    """How a file is read, by its ending."""
     return FORMATS.get(_stem(file).suffix.lower(), "txt")
 
 
@@ -365,7 +377,7 @@ def _unpacked(file: Path, raw: BinaryIO) -> BinaryIO:
     return raw
 
 
-class _readable:  # noqa: N801 - reads as a phrase: with _readable(file)
+class readable:  # noqa: N801 - reads as a phrase: with readable(file)
     """Turn what the system and the decompressors raise about a file into one line."""
 
     def __init__(self, file: Path) -> None:

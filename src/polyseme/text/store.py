@@ -74,9 +74,16 @@ class Store:
             raise CheckpointError(f"{folder}: not a whole store ({error}); delete it and prepare it again") from None
 
     @classmethod
-    def from_documents(cls, documents: Iterable[str], tokenizer: Tokenizer, units: Units | None = None) -> Self:
+    def from_documents(
+        cls,
+        documents: Iterable[str],
+        tokenizer: Tokenizer,
+        units: Units | None = None,
+        *,
+        split: Callable[[str], list[str]] = split_sentences,
+    ) -> Self:
         """Encode a few documents in memory."""
-        blocks = list(_encode(documents, tokenizer, units))
+        blocks = list(_encode(documents, tokenizer, units, split))
         digest = hashlib.sha256(_key(tokenizer.fingerprint, units))
         for block in blocks:
             digest.update(block.tokens.tobytes())
@@ -169,7 +176,8 @@ def _write(
             files[name].write(np.zeros(1, np.int64).tobytes())
         for part in corpus.parts if isinstance(corpus, Corpus) else [corpus]:
             languages.append(num_tokens)
-            for block in _encode(part, tokenizer, units):
+            split = part.split if isinstance(part, Corpus) else split_sentences
+            for block in _encode(part, tokenizer, units, split):
                 files["tokens"].write(block.tokens.tobytes())
                 _continue(files["sentences"], block.lengths, num_tokens)
                 _continue(files["documents"], block.counts, num_sentences)
@@ -229,9 +237,11 @@ class _Block:
     unknown: int
 
 
-def _encode(documents: Iterable[str], tokenizer: Tokenizer, units: Units | None) -> Iterator[_Block]:
+def _encode(
+    documents: Iterable[str], tokenizer: Tokenizer, units: Units | None, split: Callable[[str], list[str]]
+) -> Iterator[_Block]:
     """Encode batches in parallel and give them back in order, never holding more than a few."""
-    encoder = _Encoder(tokenizer, units, documents.split if isinstance(documents, Corpus) else split_sentences)
+    encoder = _Encoder(tokenizer, units, split)
     return in_order((partial(encoder, batch) for batch in _batches(documents)), _NUM_WORKERS)
 
 

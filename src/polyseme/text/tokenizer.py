@@ -55,6 +55,7 @@ _LAYOUTS: dict[str, dict[str, str]] = {
     },
     # The paper has no end of a document; published vocabularies lack it, and those that are trained here do not.
     "gpt": {"unknown": "<unk>", "pad": "<end>", "end": "<end>"},
+    "elmo": {"start": "<S>", "separator": "</S>", "unknown": "<UNK>", "end": "</S>"},
     "plain": {"pad": "<pad>", "unknown": "<unk>", "start": "<s>", "separator": "</s>", "end": "</s>"},
 }
 _LAST = {
@@ -62,6 +63,7 @@ _LAST = {
     "gpt": ["<end>"],
     "roberta": ["<mask>"],
 }  # these follow the vocabulary, as published
+_FRAMED = ("bert", "roberta", "elmo")  # a text stands between two tokens
 _LEFT = ("gpt", "gpt2")  # one token ends a text and begins the next
 # What transformers calls the roles, the first name it has being the one that counts.
 _FOREIGN = {
@@ -151,10 +153,11 @@ class Tokenizer:
         if num_learned < _FEWEST:
             rare = " or a lower tokenizer.min_count" if config.min_count > 1 else ""
             raise DataError(f"the corpus has only {max(num_learned, 0)} different tokens; give more text{rare}")
-        return cls._build(Published(model=model, config=config))
+        return cls.build(Published(model=model, config=config))
 
     @classmethod
-    def _build(cls, given: Published) -> Self:
+    def build(cls, given: Published) -> Self:
+        """Put the stages of a kind around a vocabulary."""
         config = given.config
         backend = stages(config, given.model)
         backend.normalizer = given.normalizer or backend.normalizer
@@ -164,7 +167,7 @@ class Tokenizer:
         backend.add_special_tokens(
             [AddedToken(token, lstrip=token == "<mask>", normalized=False) for token in dict.fromkeys(found.values())]
         )
-        if config.specials in ("bert", "roberta") and {"start", "separator"} <= found.keys():
+        if config.specials in _FRAMED and {"start", "separator"} <= found.keys():
             backend.post_processor = _frame(backend, found["start"], found["separator"], config.specials)
         return cls(backend, config, _specials(backend, found, config.kind))
 
@@ -226,6 +229,12 @@ class Tokenizer:
         before, after = ([number for number, _ in added] for added in self._single.added)
         return before, after
 
+    @property
+    def opening(self) -> list[int]:
+        """The ids after which a text begins, for models that read left to right: its frame, or the end of another."""
+        end = self.specials.end if self.specials.end is not None else self.specials.start
+        return self.frame[0] or ([] if end is None else [end])
+
     def save(self, folder: Path | str, *, max_length: int | None = None) -> None:
         """Write the files from which transformers and `load` make the same tokenizer."""
         folder = Path(folder)
@@ -264,7 +273,7 @@ class Tokenizer:
             else:
                 config = _recognize(backend)
             return cls(backend, config, _specials(backend, _names(settings, config), config.kind))
-        return cls._build(read_published(folder, settings))
+        return cls.build(read_published(folder, settings))
 
     def _part(self, text: str, room: int | None) -> "_Part":
         if room is None and len(text) > LONGEST_TEXT:

@@ -28,7 +28,7 @@ class TokenizerConfig(Config):
 
     kind: Literal["word", "char", "wordpiece", "bpe", "byte-bpe", "unigram"] = "wordpiece"
     """What a token is: a word, a character, or a piece of a word learned in one of four ways."""
-    specials: Literal["bert", "gpt2", "roberta", "gpt", "plain"] = "bert"
+    specials: Literal["bert", "gpt2", "roberta", "gpt", "elmo", "plain"] = "bert"
     """Whose special tokens are added, and where among the ids."""
     lowercase: bool = True
     """Whether capitals and accents are dropped; byte-bpe always keeps them."""

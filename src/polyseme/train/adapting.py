@@ -3,7 +3,8 @@
 The plan is gentler than that of the model: after a warm-up its rate comes to a third of the highest that the model has
 known, and falls in a straight line from there; rows have their full length from the start. Gururangan et al. (2020)
 go on with RoBERTa so, at a little less than its own rate and for one pass over the text. For models of others, whose
-plan is not known, the published rate is scaled by the square root of the batch, which is much smaller here.
+plan is not known, the published rate is scaled by the square root of the batch, which is much smaller here. A family
+whose paper has a plan of its own for this says so in its preset.
 
 What is gained on the new text is lost on the old. In 80 steps of a tiny BERT from docstrings to tales of a town, its
 own rate brought 5.62 nats a masked token to 3.85 on the tales and 4.78 to 6.12 on docstrings; a third of it to 4.41
@@ -27,7 +28,7 @@ from polyseme.models.base import Encoder
 from polyseme.objectives import Together
 from polyseme.text.extension import extend
 from polyseme.text.tokenizer import Tokenizer
-from polyseme.train.recipe import Recipe, read_preset
+from polyseme.train.recipe import Recipe, read_adapting, read_preset
 
 logger = logging.getLogger(__name__)
 
@@ -60,13 +61,21 @@ class Base:
             gentle["rate"] = before["rate"] * math.sqrt(_BATCH_TOKENS / before["batch_tokens"])
         elif not before["base"]:  # one that was adapted before has a gentle rate already
             gentle["rate"] = before["rate"] * _GENTLER
+        gentle |= read_adapting(self.family)
         recipe = Recipe.build(
             {
                 **values,
                 "family": self.family,
                 "model": sizes.model_dump(),
                 "tokenizer": self.tokenizer.config.model_dump(),
-                "data": {**read, "length": min(read["length"], sizes.max_length), "fingerprint": "", **data},
+                "data": {
+                    **read,
+                    "length": min(read["length"], sizes.max_length),
+                    "fingerprint": "",
+                    "target": [],
+                    "dev_target": [],
+                    **data,
+                },
                 "plan": {**before, **gentle, **plan},
             },
             overrides,

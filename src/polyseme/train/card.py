@@ -17,6 +17,14 @@ _FIGURES = {
     "next_accuracy": "pairs judged right",
     "next_token": "nats a token",
     "next_token_accuracy": "next tokens guessed right",
+    "translation": "nats a token of a translation",
+    "translation_accuracy": "such tokens guessed right",
+    "forwards": "nats a word, given those before it",
+    "forwards_accuracy": "words guessed right from those before them",
+    "forwards_perplexity": "perplexity, given the words before",
+    "backwards": "nats a word, given those behind it",
+    "backwards_accuracy": "words guessed right from those behind them",
+    "backwards_perplexity": "perplexity, given the words behind",
     "bits_per_character": "bits a character",
 }
 

@@ -70,10 +70,14 @@ class PlanConfig(Config):
     batch_tokens: int = Field(4096, ge=1)  # tokens behind one move of the weights
     micro_tokens: int = Field(16384, ge=1)  # of these, tokens that go through the model at once
     rate: float = Field(1e-3, gt=0)  # the highest learning rate
-    schedule: Literal["constant", "linear", "cosine", "trapezoid"] = "linear"  # its course after the warm-up
+    schedule: Literal["constant", "linear", "cosine", "trapezoid", "slanted", "noam"] = "linear"  # after the warm-up
+    layer_divisor: float = Field(1.0, ge=1)  # what the rate of a layer is divided by for the layer below it
     warmup: float = Field(0.06, ge=0, lt=1)  # share of the steps in which the rate rises
     short_rows: float = Field(0.0, ge=0, le=1)  # share of the steps with rows of a quarter, then half the length
     cooldown: float = Field(0.25, gt=0, le=1)  # share of the steps in which a trapezoid falls
+    optimizer: Literal["adamw", "nt-asgd"] = "adamw"  # nt-asgd: plain steps, then the mean of the weights
+    patience: int = Field(5, ge=1)  # looks at the dev text without gain before nt-asgd takes means
+    average: int = Field(1, ge=1)  # points of the last steps, a fiftieth of all apart, whose mean the weights become
     beta1: float = Field(0.9, ge=0, lt=1)
     beta2: float = Field(0.98, ge=0, lt=1)
     epsilon: float = Field(1e-6, gt=0)
@@ -100,9 +104,13 @@ def rate_at(plan: PlanConfig, step: int) -> float:
 
 
 def _share(plan: PlanConfig, step: int) -> float:
+    if plan.schedule == "slanted":
+        return slanted(step, plan.steps, cut_share=plan.warmup)
     warmup = plan.warmup * plan.steps
     if step + 1 < warmup:
         return (step + 1) / warmup
+    if plan.schedule == "noam":  # Vaswani et al., 2017, equation 3, in which the highest is (d · warm-up)^-0.5
+        return math.sqrt(max(1.0, warmup) / (step + 1))
     # The last step still moves: the rate would reach 0 one step later.
     left = (plan.steps - step) / max(1.0, plan.steps - warmup)
     left = min(1.0, left)
@@ -113,6 +121,36 @@ def _share(plan: PlanConfig, step: int) -> float:
     if plan.schedule == "trapezoid":
         return min(1.0, (plan.steps - step) / max(1.0, plan.cooldown * plan.steps))
     return left
+
+
+def slanted(step: int, num_steps: int, *, cut_share: float = 0.1, ratio: float = 32) -> float:
+    """The slanted triangular course of a rate (Howard and Ruder, 2018, equation 3), as a share of the highest.
+
+    Where no step is left for the rise, it only falls: there the paper divides by zero. A cut that is rounded down makes
+    its fall end too soon, and go on below zero: here it stays at the lowest.
+    """
+    cut = math.floor(num_steps * cut_share)
+    if step < cut:
+        height = step / cut
+    else:
+        height = max(0.0, 1 - (step - cut) / (cut * (1 / cut_share - 1) if cut else num_steps))
+    return (1 + height * (ratio - 1)) / ratio
+
+
+def layer_rates(rate: float, num_groups: int, *, divisor: float = 2.6) -> list[float]:
+    """The rates of groups of layers from bottom to top, of which the top one has `rate` (section 3.2 there)."""
+    return [rate / divisor**below for below in reversed(range(num_groups))]
+
+
+def num_unfrozen(epoch: int, num_groups: int) -> int:
+    """How many groups learn in an epoch, counted from 0: the top one first, then one more at a time (section 3.3)."""
+    return min(epoch + 1, num_groups)
+
+
+def averaged(plan: PlanConfig, step: int) -> bool:
+    """Whether the weights after a step, counted from 0, go into the mean that they become."""
+    points, rest = divmod(plan.steps - 1 - step, max(1, plan.steps // 50))
+    return plan.average > 1 and rest == 0 and points < plan.average
 
 
 def shortening(plan: PlanConfig, step: int) -> int:

@@ -22,6 +22,7 @@ from polyseme.learning import Learner, Step
 from polyseme.machine import num_cores
 from polyseme.models import FAMILIES
 from polyseme.models.base import Encoder
+from polyseme.models.cove import CoveConfig
 from polyseme.models.directory import CONFIG, WEIGHTS, weightless, write_manifest, write_model
 from polyseme.models.start import start_fast
 from polyseme.objectives import Source, Together, build_objective
@@ -31,6 +32,7 @@ from polyseme.tensors import Batch
 from polyseme.text.corpus import Corpus
 from polyseme.text.dialogues import Dialogues
 from polyseme.text.languages import Languages, by_language, split_name
+from polyseme.text.parallel import Parallel
 from polyseme.text.samples import SAMPLES, sample_text
 from polyseme.text.store import Store, prepare
 from polyseme.text.tokenizer import Tokenizer
@@ -38,6 +40,7 @@ from polyseme.text.units import Units
 from polyseme.train.adapting import Base
 from polyseme.train.card import write_card
 from polyseme.train.estimate import NUM_EVALUATIONS, Pace, check_memory, measure_pace
+from polyseme.train.given import GivenVectors
 from polyseme.train.learner import GradientLearner, draw
 from polyseme.train.plan import SIZES, Budget, PlanConfig, choose_size
 from polyseme.train.recipe import RECIPE, Recipe
@@ -64,6 +67,11 @@ def open_corpora(recipe: Recipe) -> tuple[Corpus, Corpus | None]:
     data = recipe.data
     if not data.corpus:
         raise ConfigError(f"there is no text to learn from; give --corpus a path, or a sample: {', '.join(SAMPLES)}")
+    if recipe.objective.uses_pairs:
+        pairs = Parallel(*data.corpus, targets=data.target, column=data.column)
+        return pairs, Parallel(*data.dev, targets=data.dev_target, column=data.column) if data.dev else None
+    if data.target or data.dev_target:
+        raise ConfigError(f"data.target: a {recipe.family} does not translate; leave it away")
     train, dev = by_language(data.corpus), by_language(data.dev)
     for language, paths in train.items():
         if len(paths) == 1 and _is_sample(paths[0]):
@@ -164,6 +172,7 @@ def build_encoder(recipe: Recipe, tokenizer: Tokenizer, store: Store) -> tuple[E
     """The model as it starts, decided by the seed and the text."""
     torch.manual_seed(recipe.plan.seed)
     encoder = FAMILIES[recipe.family](recipe.model)
+    encoder.spell(tokenizer)
     if recipe.plan.start == "fast":
         start_fast(encoder, store.tokens)
     return encoder, build_objective(recipe.objective, encoder, tokenizer.specials)
@@ -219,20 +228,38 @@ class Pretraining:
 
     @classmethod
     def start(
-        cls, recipe: Recipe, out: Path, *, base: Base | None = None, num_words: int = 0, watch: Watch = nullcontext
+        cls,
+        recipe: Recipe,
+        out: Path,
+        *,
+        base: Base | None = None,
+        num_words: int = 0,
+        vectors: GivenVectors | None = None,
+        watch: Watch = nullcontext,
     ) -> Self:
         """Begin a run in a new directory; `watch` surrounds the reading of the text, and may show how far it is.
 
-        With `base` it goes on from that model, with up to `num_words` new words in its vocabulary.
+        With `base` it goes on from that model, with up to `num_words` new words in its vocabulary; with `vectors` it
+        knows words by these.
         """
         if recipe.plan.base and base is None:
             raise ConfigError("plan.base: to go on from a model, say polyseme adapt MODEL")
+        if isinstance(recipe.model, CoveConfig) and not (base or vectors):
+            raise ConfigError(
+                f"model.vectors: a {recipe.family} reads words by vectors that it is given; "
+                "name a run of skipgram or glove, or a file of vectors"
+            )
         check_unused(out)
         check_memory(recipe)
         corpus, dev_corpus = open_corpora(recipe)
         with watch(corpus):
             base = base and base.extended(corpus, num_words)
-            tokenizer = base.tokenizer if base else train_tokenizer(recipe, corpus)
+            if vectors:
+                tokenizer, target_size = vectors.train_tokenizer(recipe, corpus)
+                sizes = {"target_size": target_size, "width": vectors.vectors.shape[1], "vectors": vectors.name}
+                recipe = dataclasses.replace(recipe, model=recipe.model.replace(**sizes))
+            else:
+                tokenizer = base.tokenizer if base else train_tokenizer(recipe, corpus)
             store = prepare(corpus, tokenizer, find_units(recipe, corpus))
         dev = prepare_dev(dev_corpus, tokenizer)
         recipe = dataclasses.replace(
@@ -241,6 +268,8 @@ class Pretraining:
             data=recipe.data.replace(
                 corpus=_absolute(recipe.data.corpus),
                 dev=_absolute(recipe.data.dev),
+                target=_absolute(recipe.data.target),
+                dev_target=_absolute(recipe.data.dev_target),
                 lexicon=recipe.data.lexicon and str(Path(recipe.data.lexicon).absolute()),
                 entities=recipe.data.entities and str(Path(recipe.data.entities).absolute()),
                 fingerprint=store.fingerprint,
@@ -249,9 +278,11 @@ class Pretraining:
         training = cls(recipe, tokenizer, store, dev)
         if base:
             base.fill(training.encoder, training.objective)
+        if vectors:
+            vectors.fill(training.encoder, tokenizer)
         steps = training._steps_of_budget()
         training._freeze(steps, None if steps else training._measure_pace())
-        training.run = Run.create(out, training.recipe, tokenizer, first=training.learner if base else None)
+        training.run = Run.create(out, training.recipe, tokenizer, first=training.learner if base or vectors else None)
         return training
 
     @classmethod
@@ -280,8 +311,8 @@ class Pretraining:
         documents = _some(corpus)
         tokenizer = Tokenizer.train(recipe.tokenizer, documents, vocab_size=recipe.model.vocab_size)
         recipe = dataclasses.replace(recipe, model=recipe.model.replace(vocab_size=tokenizer.vocab_size))
-        dev = {"": Store.from_documents(_some(dev_corpus), tokenizer)} if dev_corpus else {}
-        store = Store.from_documents(documents, tokenizer, find_units(recipe, documents))
+        dev = {"": Store.from_documents(_some(dev_corpus), tokenizer, split=dev_corpus.split)} if dev_corpus else {}
+        store = Store.from_documents(documents, tokenizer, find_units(recipe, documents), split=corpus.split)
         training = cls(recipe, tokenizer, store, dev)
         share = sum(len(document.encode()) for document in documents) / max(1, corpus.num_bytes)
         pace = training._measure_pace()
@@ -303,6 +334,8 @@ class Pretraining:
                 last = step.number == self.total
                 looks = self.dev is not None and (last or step.number % every == 0)
                 dev = (self.evaluate(whole=last) or None) if looks else None
+                if dev:
+                    learner.look(dev[self._dev_loss])
                 run.record(step, dev=dev)
                 if dev is not None or last or run.due(step):
                     run.save(learner, step.number, dev_loss=dev[self._dev_loss] if dev else None)
@@ -333,6 +366,7 @@ class Pretraining:
         extra = {"pad_token_id": specials.pad}
         if self.encoder.context == "left":
             extra |= {"bos_token_id": specials.end, "eos_token_id": specials.end}
+        self.learner.settle()
         with self._run as run:
             folder = run.folder
             try:

@@ -32,12 +32,14 @@ class DataConfig(UnitsConfig):
 
     corpus: tuple[str, ...] = ()  # files, folders or patterns, as en=PATH of one language; or a built-in sample
     dev: tuple[str, ...] = ()  # text that is never learnt from
-    column: str = "text"  # of jsonl, csv, tsv and parquet
+    target: tuple[str, ...] = ()  # translations of the corpus, line by line, where it is plain text
+    dev_target: tuple[str, ...] = ()  # the same of the dev text
+    column: str = "text"  # of jsonl, csv, tsv and parquet; of parallel text two, such as en,de; source,target if not
     length: int = Field(128, ge=8)  # tokens a row
     sampling: float = Field(0.7, ge=0, le=1)  # languages are drawn by their share of the text to this power; 1: as is
     fingerprint: str = ""  # of the text and the tokenizer; written when the training starts
 
-    @field_validator("corpus", "dev", "lexicon", "entities")
+    @field_validator("corpus", "dev", "target", "dev_target", "lexicon", "entities")
     @classmethod
     def _writable(cls, paths: Any) -> Any:
         if any("\ud800" <= character <= "\udfff" for path in paths for character in path):
@@ -143,11 +145,8 @@ def read_preset(family: str, size: str, recipe: str = "fast") -> dict[str, Any]:
     The file of a family has what always holds, then what each way of training and each size adds; what a size says
     of one way of training counts most.
     """
-    families = preset_names()
-    if family not in families:
-        raise ConfigError(f"{family!r} is not a family{nearest(family, families)}")
-    file = resources.files("polyseme") / "presets" / f"{family}.toml"
-    values = tomllib.loads(file.read_text(encoding="utf-8"))
+    values = _read_family(family)
+    values.pop("adapting", None)
     recipes, sizes = values.pop("recipes"), values.pop("sizes")
     if size not in sizes:
         raise ConfigError(f"{size!r} is not a size{nearest(size, sizes)}")
@@ -159,6 +158,20 @@ def read_preset(family: str, size: str, recipe: str = "fast") -> dict[str, Any]:
         for group, settings in part.items():
             values[group] = {**values.get(group, {}), **settings}
     return {"family": family, **values}
+
+
+def read_adapting(family: str) -> dict[str, Any]:
+    """What a family says of its plan where it goes on from a model."""
+    plan: dict[str, Any] = _read_family(family).get("adapting", {}).get("plan", {})
+    return plan
+
+
+def _read_family(family: str) -> dict[str, Any]:
+    families = preset_names()
+    if family not in families:
+        raise ConfigError(f"{family!r} is not a family{nearest(family, families)}")
+    file = resources.files("polyseme") / "presets" / f"{family}.toml"
+    return tomllib.loads(file.read_text(encoding="utf-8"))
 
 
 def preset_names() -> list[str]:

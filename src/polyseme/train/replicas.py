@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ from polyseme.tensors import Batch
 _MOST = 4
 _MOST_WEIGHTS = 20_000_000  # larger models keep several cores busy as they are (measured)
 
-Part = Callable[[Encoder, Together, Batch], dict[str, float]]
+Found = TypeVar("Found")
 
 
 def fitting_number(encoder: Encoder, num_rows: int) -> int:
@@ -32,7 +32,7 @@ def fitting_number(encoder: Encoder, num_rows: int) -> int:
     large = sum(weight.numel() for weight in encoder.parameters()) > _MOST_WEIGHTS
     # Dropout draws from one stream of chance, which threads would share out in no fixed order.
     chance = any(isinstance(module, Dropout) and module.num_dropped for module in encoder.modules())
-    if large or chance or encoder.tokens.weight.is_cuda:
+    if large or chance or encoder.device.type == "cuda":
         return 1
     return max(1, min(torch.get_num_threads(), _MOST, num_rows))
 
@@ -57,10 +57,10 @@ class Replicas:
         if self._threads:
             self._threads.shutdown()
 
-    def add_up(self, batch: Batch, part: Part) -> dict[str, float]:
-        """The sums of what `part` gives for each share of the rows; the first model is left with all the gradients."""
+    def add_up(self, batch: Batch, part: Callable[[Encoder, Together, Batch], Found]) -> list[Found]:
+        """What `part` gives for each share of the rows, in order; the first model is left with all the gradients."""
         if self._threads is None:
-            return part(*self.models[0], batch)
+            return [part(*self.models[0], batch)]
         shares = list(batch.split(-(-len(batch.ids) // len(self.models))))
         torch.set_num_threads(self._threads_each)
         try:
@@ -68,16 +68,15 @@ class Replicas:
                 self._threads.submit(part, *model, share)
                 for model, share in zip(self.models[1:], shares[1:], strict=False)
             ]
-            mine = part(*self.models[0], shares[0])
-            sums = [mine, *(other.result() for other in others)]
+            found = [part(*self.models[0], shares[0]), *(other.result() for other in others)]
         finally:
             torch.set_num_threads(self._all_threads)
         for model in self.models[1 : len(shares)]:
             # In the order of the models, so that the sum is the same every time.
             pairs = [(w.grad, o.grad) for w, o in zip(_weights(self.models[0]), _weights(model), strict=True)]
-            found = [(mine, other) for mine, other in pairs if mine is not None and other is not None]
-            torch._foreach_add_([mine for mine, _ in found], [other for _, other in found])
-        return {name: sum(some[name] for some in sums) for name in mine}
+            both = [(mine, other) for mine, other in pairs if mine is not None and other is not None]
+            torch._foreach_add_([mine for mine, _ in both], [other for _, other in both])
+        return found
 
     def forget_gradients(self) -> None:
         """Drop the gradients of all models."""

@@ -135,7 +135,7 @@ class Run:
             learner.restore(state)
             self._saved_step = step
             self._last = (int(state.values.get("tokens", 0)), float(state.values.get("seconds", 0.0)))
-        elif self.recipe.plan.base:
+        elif self.recipe.plan.base or getattr(self.recipe.model, "vectors", ""):
             raise CheckpointError(f"{self.folder} has no checkpoint that can be read; start anew elsewhere")
         self._forget_after(step)
         return step

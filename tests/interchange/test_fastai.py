@@ -1,0 +1,129 @@
+"""AWD-LSTM as fastai and the program of its authors save it."""
+
+import json
+import pickle
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from polyseme import Batch, CheckpointError, load
+from polyseme.interchange.directories import loadable
+
+WORDS = ["xxunk", "xxpad", "xxbos", "the", "bank", "by", "river", "."]
+WIDTHS = [(5, 7), (7, 7), (7, 5)]
+
+
+@pytest.fixture
+def layers():
+    torch.manual_seed(0)
+    return [nn.Embedding(len(WORDS), 5), *(nn.LSTM(*widths, batch_first=True) for widths in WIDTHS)]
+
+
+def named(layers, style):
+    """The weights as one of three programs names them."""
+    embedding, *recurrent = layers
+    first, second = ("", "") if style == "awd-lstm-lm" else ("0.", "1.")
+    weights = {f"{first}encoder.weight": embedding.weight}
+    if style == "fastai 2":
+        weights[f"{first}encoder_dp.emb.weight"] = embedding.weight
+    for number, lstm in enumerate(recurrent):
+        inside = f"{first}rnns.{number}.module."
+        weights |= {inside + name: weight for name, weight in lstm.named_parameters() if name != "weight_hh_l0"}
+        if style == "fastai 2":
+            weights[f"{first}rnns.{number}.weight_hh_l0_raw"] = lstm.weight_hh_l0
+            weights[f"{inside}weight_hh_l0"] = nn.functional.dropout(lstm.weight_hh_l0, 0.5)
+        else:
+            weights[f"{inside}weight_hh_l0_raw"] = lstm.weight_hh_l0
+    weights |= {f"{second}decoder.weight": embedding.weight, f"{second}decoder.bias": torch.arange(8.0)}
+    return {name: weight.detach().clone() for name, weight in weights.items()}
+
+
+def hidden(layers, ids):
+    embedding, *recurrent = layers
+    x = embedding(ids)
+    for lstm in recurrent:
+        x, _ = lstm(x)
+    return x
+
+
+@pytest.mark.parametrize("style", ["awd-lstm-lm", "fastai 0.7", "fastai 2"])
+def test_names_of_three_programs(style, layers, tmp_path):
+    save_file(named(layers, style), tmp_path / "model.safetensors")
+    (tmp_path / "itos.json").write_text(json.dumps(WORDS))
+    with pytest.raises(CheckpointError, match="if fastai saved it, say polyseme import"):
+        load(tmp_path)
+    with loadable(tmp_path) as folder:
+        model = load(folder)
+    assert (model.family, model.encoder.widths) == ("ulmfit", (5, 7, 7, 5))
+    ids = torch.tensor([[2, 3, 4, 0, 7]])
+    with torch.inference_mode():
+        top = model.encoder(Batch.of(ids)).layers[-1]
+        torch.testing.assert_close(top, hidden(layers, ids), atol=1e-6, rtol=1e-5)
+        logits = model.objective.next_token.logits(model.encoder, top)
+        torch.testing.assert_close(logits, top @ layers[0].weight.T + torch.arange(8.0))
+    assert model.tokenizer.encode("The bank by the lake.").ids == [3, 4, 5, 3, 0, 7]
+    assert model.tokenizer.specials.end == 2 and model.tokenizer.specials.pad == 1
+    model.save(tmp_path / "saved")
+    again = load(tmp_path / "saved")
+    assert again.score(["the bank"]) == model.score(["the bank"])
+    assert again.generate("the", max_tokens=2) == model.generate("the", max_tokens=2)
+
+
+def test_a_pickle_is_read_only_when_asked_for(layers, tmp_path):
+    torch.save(named(layers, "fastai 2"), tmp_path / "lstm_bwd.pth")
+    with pytest.raises(CheckpointError, match=r"is a pickle, .* add --pickle"), loadable(tmp_path):
+        pass
+    with loadable(tmp_path, pickle=True) as folder:
+        model = load(folder)
+    assert model.encoder.context == "right" and model.tokenizer is None
+    ids = torch.tensor([[2, 3, 4]])
+    with torch.inference_mode():
+        top = model.encoder(Batch.of(ids)).layers[-1]
+        torch.testing.assert_close(top, hidden(layers, ids.flip(1)).flip(1), atol=1e-6, rtol=1e-5)
+
+
+def test_a_hostile_pickle_runs_nothing(tmp_path):
+    class Hostile:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "ran"), "w"))
+
+    (tmp_path / "model.pth").write_bytes(pickle.dumps({"encoder.weight": Hostile()}))
+    with pytest.raises(CheckpointError, match="is refused"), loadable(tmp_path, pickle=True):
+        pass
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_encoder_alone_has_no_head(layers, tmp_path):
+    weights = {name: tensor for name, tensor in named(layers, "fastai 2").items() if "decoder" not in name}
+    save_file(weights, tmp_path / "encoder.safetensors")
+    with loadable(tmp_path) as folder:
+        assert not load(folder).objective.names
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda weights: weights.pop("encoder.weight"), "does not hold an AWD-LSTM"),
+        (lambda weights: [weights.pop(name) for name in [*weights] if "rnns" in name], "does not hold an AWD-LSTM"),
+        (lambda weights: weights["decoder.weight"].add_(1), "the output is not the embedding again"),
+        (lambda weights: weights.update({"encoder.weight": torch.zeros(3)}), "does not hold an AWD-LSTM"),
+        (lambda weights: weights.pop("rnns.1.module.bias_ih_l0"), "asks for .* parameters and .* holds"),
+        (lambda weights: weights.pop("rnns.0.module.weight_hh_l0_raw"), "lacks|do not belong together"),
+    ],
+)
+def test_files_that_hold_something_else(change, message, layers, tmp_path):
+    weights = named(layers, "awd-lstm-lm")
+    change(weights)
+    save_file(weights, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=message), loadable(tmp_path) as folder:
+        load(folder)
+
+
+@pytest.mark.parametrize("words", ["{}", "[1, 2]", "[]", "not", json.dumps([*WORDS, "more"]), "[" * 100_000])
+def test_lists_of_words_that_are_none(words, layers, tmp_path):
+    save_file(named(layers, "awd-lstm-lm"), tmp_path / "model.safetensors")
+    (tmp_path / "itos.json").write_text(words)
+    with pytest.raises(CheckpointError, match="is no list of at most 8 words"), loadable(tmp_path):
+        pass

@@ -1,0 +1,64 @@
+"""The stages of ULMFiT as runs: a language model by plain steps and means, and its adaptation to other text."""
+
+import pytest
+import torch
+
+import polyseme as ps
+from polyseme.pretrained import open_base
+from polyseme.train.recipe import Recipe
+from polyseme.train.run import CHECKPOINTS, read_history
+from polyseme.weights import read_tensors
+
+TINY = ["model.vocab_size=300", "model.width=16", "model.inner_width=24", "model.max_length=48", "data.length=16"]
+TINY += ["plan.batch_tokens=128", "plan.threads=1"]
+AFRESH = ["plan.evaluate_every=1", "plan.patience=1", "plan.evaluate_batches=1"]
+
+
+@pytest.fixture(scope="module")
+def base(corpus_file, tmp_path_factory):
+    """A model whose dev loss got worse on the way."""
+    place = tmp_path_factory.mktemp("stages")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POLYSEME_CACHE", str(place / "cache"))
+        ps.pretrain(
+            "ulmfit",
+            corpus=corpus_file,
+            dev=corpus_file,
+            out=place / "base",
+            size="tiny",
+            recipe="paper",
+            budget="12steps",
+            settings=[*TINY, *AFRESH, "plan.rate=200"],
+        )
+    return place / "base"
+
+
+def test_the_model_is_the_mean_that_was_measured(base):
+    losses = [row["dev"]["next_token"] for row in read_history(base)]
+    assert any(later > earlier for earlier, later in zip(losses, losses[2:], strict=False)), "or nothing is tested"
+    means = read_tensors(base / CHECKPOINTS / "0000012" / "averages.safetensors")
+    weights = read_tensors(base / "model.safetensors")
+    raw = read_tensors(base / CHECKPOINTS / "0000012" / "weights.safetensors")
+    assert weights.keys() == raw.keys()
+    for name, weight in weights.items():
+        assert torch.equal(weight, means[f"mean.{name}"]), name
+    assert not torch.equal(weights["tokens.weight"], raw["tokens.weight"])
+
+
+def test_adapting_has_the_plan_of_the_paper(base, corpus_file):
+    plan = open_base(base).plan(data={"corpus": [str(corpus_file)]}, plan={}).plan
+    assert (plan.optimizer, plan.schedule, plan.layer_divisor) == ("adamw", "slanted", 2.6)
+    assert (plan.warmup, plan.beta1, plan.rate) == (0.1, 0.7, 4e-3)
+    assert Recipe.preset("ulmfit", "tiny").plan.layer_divisor == 1
+
+
+def test_a_model_is_adapted_to_other_text(corpus_file, tmp_path):
+    base = tmp_path / "base"
+    ps.pretrain("ulmfit", corpus=corpus_file, out=base, size="tiny", budget="20steps", settings=TINY)
+    lines = [f"Patient {n}: the acute {'nephritis' if n % 3 else 'hepatitis'} was seen." for n in range(400)]
+    (tmp_path / "clinic.txt").write_text("\n\n".join(lines))
+    text = "Patient 7: the acute nephritis was seen."
+    before = ps.load(base).score([text])[0].perplexity
+    model = ps.adapt(base, corpus=tmp_path / "clinic.txt", out=tmp_path / "out", budget="80steps")
+    assert model.score([text])[0].perplexity < before / 2
+    assert model.encoder.config == ps.load(base).encoder.config
