@@ -160,7 +160,7 @@ def test_broken_files(tmp_path, name):
     path = tmp_path / "vectors"
     path.write_bytes(content)
     with pytest.raises(CheckpointError, match=why) as caught:
-        ps.load(path)
+        ps.load(path).neighbours("a")  # numbers are looked at when they are needed
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 500
 
 
@@ -183,9 +183,10 @@ def test_any_bytes_are_read_or_refused(tmp_path):
         path.write_bytes(changed.tobytes())
         try:
             read = read_vectors(path)
+            vectors = read.read()
         except CheckpointError:
             continue
-        assert len(read.words) == len(read.read()) and np.isfinite(read.read()).all()
+        assert len(read.words) == len(vectors) and np.isfinite(vectors).all()
 
 
 def test_every_number_is_read_as_python_reads_it(tmp_path):

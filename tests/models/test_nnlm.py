@@ -3,6 +3,7 @@ import math
 import pytest
 import torch
 
+from polyseme.layers.linear import quantize
 from polyseme.models.nnlm import Nnlm, NnlmConfig
 from polyseme.objectives import build_objective
 from polyseme.objectives.next_word import NextWordConfig
@@ -61,3 +62,16 @@ def test_perplexity_is_that_of_the_words(documents):
     nats = -sum(float(chances[0, place, id]) for place, id in enumerate(ids))
     assert score.nats == pytest.approx(nats, rel=1e-5)
     assert score.perplexity == pytest.approx(math.exp(nats / 6), rel=1e-4)
+
+
+def test_in_bytes_it_goes_on_from_what_it_has_read():
+    encoder, _ = build("hidden", vocab_size=64)
+    quantize(encoder)
+    ids = torch.tensor([[7, 2, 9, 4, 4]])
+    state = encoder.begin(1, 8)
+    tops = []
+    for part in ids.split(2, dim=1):
+        encoded = encoder(Batch.of(part), state)
+        state = encoded.state
+        tops.append(encoded.layers[-1])
+    torch.testing.assert_close(torch.cat(tops, 1), encoder(Batch.of(ids)).layers[-1])

@@ -143,10 +143,7 @@ def _scan_binary(path: Path, content: mmap.mmap, start: int, count: int, width: 
     # Some programs end a line after each vector, and so before the next word.
     words = b"".join(found).replace(b" \n", b" ").decode("utf-8", "replace").split(" ")[:-1]
     words, kept = _different(path, words)
-    places = (ends - size)[kept]
-    for _ in _finite(path, words, _binary_blocks(content, places, width)):
-        pass
-    return words, places
+    return words, (ends - size)[kept]
 
 
 def _binary_blocks(content: mmap.mmap, places: Ids, width: int) -> Blocks:

@@ -77,8 +77,8 @@ class Nnlm(Encoder):
         return Encoded(layers=(x, top), mask=batch.mask, lengths=batch.lengths, state=after)
 
     def begin(self, num_rows: int, max_length: int) -> Words:
-        weight = self.tokens.weight
-        return Words(weight.new_zeros(num_rows, self.config.order - 2, self.config.width), 0)
+        device = self.tokens.weight.device
+        return Words(torch.zeros(num_rows, self.config.order - 2, self.config.width, device=device), 0)
 
     def summarize(self, encoded: Encoded) -> Tensor:
         return encoded.last()

@@ -16,6 +16,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 from polyseme.config import Config
 from polyseme.errors import DataError
 
+FORMAT = 2  # counts changes of how text is cut and vocabularies are learnt; older ones in the cache are passed over
 _CHUNK = 4_000  # characters of the sample drawn together
 _SURROGATE = re.compile("[\ud800-\udfff]")
 IDEOGRAPHS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"

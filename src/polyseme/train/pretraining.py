@@ -37,6 +37,7 @@ from polyseme.text.samples import SAMPLES, sample_text
 from polyseme.text.store import Store, prepare
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.units import Units
+from polyseme.text.vocabulary import FORMAT
 from polyseme.train.adapting import Base
 from polyseme.train.card import write_card
 from polyseme.train.estimate import NUM_EVALUATIONS, Pace, check_memory, measure_pace
@@ -109,7 +110,7 @@ def sized_recipe(family: str, size: str, overrides: Iterable[str] = (), **rest: 
 
 def train_tokenizer(recipe: Recipe, corpus: Corpus) -> Tokenizer:
     """Train a tokenizer on a corpus, or take the one that the same text and settings gave before."""
-    key = f"{corpus.fingerprint()[:24]}-{recipe.tokenizer.digest()}-{recipe.model.vocab_size}"
+    key = f"{FORMAT}-{corpus.fingerprint()[:24]}-{recipe.tokenizer.digest()}-{recipe.model.vocab_size}"
     texts: Iterable[str] = corpus
     if isinstance(corpus, Languages):
         key += f"-{recipe.data.sampling:g}"
