@@ -30,6 +30,7 @@ from polyseme.static.learner import Task
 from polyseme.tensors import Batch
 from polyseme.text.corpus import Corpus
 from polyseme.text.dialogues import Dialogues
+from polyseme.text.draft import Draft
 from polyseme.text.languages import Languages, by_language, split_name
 from polyseme.text.samples import SAMPLES, sample_text
 from polyseme.text.store import Store, prepare
@@ -100,20 +101,20 @@ def sized_recipe(family: str, size: str, overrides: Iterable[str] = (), **rest: 
     return Recipe.preset(family, size, overrides, **rest)
 
 
-def train_tokenizer(recipe: Recipe, corpus: Corpus) -> Tokenizer:
+def train_tokenizer(recipe: Recipe, corpus: Corpus, draft: Draft | None = None) -> Tokenizer:
     """Train a tokenizer on a corpus, or take the one that the same text and settings gave before."""
     key = f"{FORMAT}-{corpus.fingerprint()[:24]}-{recipe.tokenizer.digest()}-{recipe.model.vocab_size}"
     texts: Iterable[str] = corpus
     if isinstance(corpus, Languages):
         key += f"-{recipe.data.sampling:g}"
-        texts = corpus.drawn(recipe.data.sampling, recipe.tokenizer.sample_bytes)
+        texts, draft = corpus.drawn(recipe.data.sampling, recipe.tokenizer.sample_bytes), None
     folder = cache_folder() / "tokenizers" / key
     if folder.is_dir():
         try:
             return Tokenizer.load(folder)
         except CheckpointError:
             shutil.rmtree(folder)
-    tokenizer = Tokenizer.train(recipe.tokenizer, texts, vocab_size=recipe.model.vocab_size)
+    tokenizer = Tokenizer.train(recipe.tokenizer, texts, vocab_size=recipe.model.vocab_size, draft=draft)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with whole_folder(folder) as beside:
@@ -232,9 +233,9 @@ class Pretraining:
         check_memory(recipe)
         corpus, dev_corpus = open_corpora(recipe)
         with watch(corpus):
-            base = base and base.extended(corpus, num_words)
-            tokenizer = base.tokenizer if base else train_tokenizer(recipe, corpus)
-            store = prepare(corpus, tokenizer, find_units(recipe, corpus))
+            base, draft = base and base.extended(corpus, num_words), Draft()
+            tokenizer = base.tokenizer if base else train_tokenizer(recipe, corpus, draft)
+            store = prepare(corpus, tokenizer, find_units(recipe, corpus), draft=draft)
         dev = prepare_dev(dev_corpus, tokenizer)
         recipe = dataclasses.replace(
             recipe,
