@@ -22,8 +22,9 @@ from polyseme.models.base import Encoder
 from polyseme.objectives.masked import MaskedTokens
 from polyseme.objectives.next_token import NextToken
 from polyseme.reading import by_length, padded, read
-from polyseme.text.store import count_words
+from polyseme.text.passages import count_words
 from polyseme.text.tokenizer import Tokenizer
+from polyseme.text.utf16 import Text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +127,13 @@ def _scores(
     kind: Literal["likelihood", "pseudo-likelihood"], texts: Sequence[str], nats: list[float], lengths: list[int]
 ) -> list[Score]:
     return [
-        Score(kind=kind, nats=nats[n], num_tokens=lengths[n], num_words=count_words(text), num_characters=len(text))
+        Score(
+            kind=kind,
+            nats=nats[n],
+            num_tokens=lengths[n],
+            num_words=count_words(Text.of([text])),
+            num_characters=len(text),
+        )
         for n, text in enumerate(texts)
     ]
 

@@ -6,17 +6,10 @@ import pytest
 from polyseme.errors import DataError, TrainingError
 from polyseme.objectives import Source
 from polyseme.objectives.vectors import Word2vecConfig
+from polyseme.static.drawing import draw_table, keep_chances
+from polyseme.static.huffman import huffman
 from polyseme.static.learner import Task
-from polyseme.static.word2vec import (
-    Word2vec,
-    draw_table,
-    huffman,
-    keep_chances,
-    make_room,
-    make_windows,
-    move,
-    shards,
-)
+from polyseme.static.word2vec import Word2vec, make_room, make_windows, move, shards
 from polyseme.text.store import Store
 
 VARIANTS = [(kind, softmax) for kind in ("skipgram", "cbow") for softmax in ("negative", "hierarchical")]

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import models, trainers
 
-from polyseme.text import counting
+from polyseme.text import counting, passages
 from polyseme.text.counting import count_words
 from polyseme.text.stretches import Index
 from polyseme.text.vocabulary import TokenizerConfig, stages, take_words
@@ -54,7 +54,7 @@ def test_whatever_the_text(texts):
 def test_batches_and_long_texts_change_nothing(monkeypatch):
     backend = stages(TokenizerConfig(kind="word", specials="plain"), models.WordLevel(unk_token="<unk>"))
     whole = count_words(TEXTS * 3, backend)
-    monkeypatch.setattr(counting, "_BATCH", 40)
+    monkeypatch.setattr(passages, "LENGTH", 40)
     assert count_words(TEXTS * 3, backend) == whole
     monkeypatch.setattr(Index, "NUM_ROWS", 8)
     monkeypatch.setattr(Index, "NUM_PROBES", 1)
@@ -65,7 +65,7 @@ def test_batches_and_long_texts_change_nothing(monkeypatch):
 
 def test_what_is_met_once_is_forgotten_when_there_is_too_much(monkeypatch):
     backend = stages(TokenizerConfig(kind="word", specials="plain"), models.WordLevel(unk_token="<unk>"))
-    monkeypatch.setattr(counting, "_BATCH", 10)
+    monkeypatch.setattr(passages, "LENGTH", 10)
     monkeypatch.setattr(counting, "_MOST", 20)
     monkeypatch.setattr(Index, "NUM_ROWS", 8)
     texts = [f"often{' '} rare{number}" for number in range(100)]

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 import polyseme.text.store as store_module
 from polyseme.errors import CheckpointError, DataError
+from polyseme.text import passages
 from polyseme.text.corpus import Corpus
+from polyseme.text.passages import count_words
 from polyseme.text.sentences import split_sentences
-from polyseme.text.store import Store, build_store, count_words, prepare
+from polyseme.text.store import Store, build_store, prepare
 from polyseme.text.stretches import Index
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.units import Units, UnitsConfig
+from polyseme.text.utf16 import Text
 from polyseme.text.vocabulary import TokenizerConfig
 
 TEXTS = [
@@ -85,21 +88,21 @@ def test_the_store_holds_the_encoding_of_every_sentence(tokenizer, texts):
 
 
 def test_many_batches_stay_in_order(tokenizer, monkeypatch):
-    monkeypatch.setattr(store_module, "_BATCH", 100)
+    monkeypatch.setattr(passages, "LENGTH", 100)
     texts = [f"{text} {number}." for number in range(60) for text in TEXTS[:3]]
     store = Store.from_documents(iter(texts), tokenizer)
     assert rows(store) == expected(texts, tokenizer)
 
 
 def test_the_word_table_starts_afresh_and_pauses_without_harm(bert, monkeypatch):
-    monkeypatch.setattr(store_module, "_BATCH", 100)
+    monkeypatch.setattr(passages, "LENGTH", 100)
     monkeypatch.setattr(Index, "NUM_ROWS", 128)
     texts = [f"{text} word{number * 7919} {number}" for number in range(100) for text in TEXTS[:2]]
     assert rows(Store.from_documents(texts, bert)) == expected(texts, bert)
 
 
 def test_one_document_may_be_longer_than_a_batch(tokenizer, monkeypatch):
-    monkeypatch.setattr(store_module, "_BATCH", 50)
+    monkeypatch.setattr(passages, "LENGTH", 50)
     texts = ["Short one.", " ".join(TEXTS), "\n", "The end."]
     assert rows(Store.from_documents(texts, tokenizer)) == expected(texts, tokenizer)
 
@@ -115,7 +118,7 @@ def test_counts(bert):
 @given(st.text() | st.text(st.sampled_from("a1 \n\x1c\x85\u3000中\uf900。😊\ud800")))
 def test_words_are_counted_between_white_space_and_ideographs_one_by_one(text):
     ideographs = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-    assert count_words(text) == len(re.findall(rf"[{ideographs}]|[^\s{ideographs}]+", text))
+    assert count_words(Text.of([text])) == len(re.findall(rf"[{ideographs}]|[^\s{ideographs}]+", text))
 
 
 def test_wide_vocabularies_take_wide_numbers(bert, monkeypatch):
@@ -150,7 +153,7 @@ def test_units_change_nothing_else(tokenizer, tmp_path):
 def test_units_of_many_batches_stay_in_order(tokenizer, monkeypatch):
     texts = [f"{text} {number}." for number in range(20) for text in TEXTS[:3]]
     whole = Store.from_documents(texts, tokenizer, Units(UnitsConfig()))
-    monkeypatch.setattr(store_module, "_BATCH", 100)
+    monkeypatch.setattr(passages, "LENGTH", 100)
     assert Store.from_documents(texts, tokenizer, Units(UnitsConfig())).units.tolist() == whole.units.tolist()
 
 

@@ -54,7 +54,7 @@ def pretrain(
         str | None, typer.Option(help="90s, 10m, 2h, 500steps, 2Mtokens or 3epochs; the size has a default.")
     ] = None,
     recipe: Annotated[str, typer.Option(help="fast: the lowest loss for the time. paper: as published.")] = "fast",
-    seed: Annotated[int, typer.Option(help="The same seed gives the same model.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same model; vectors of words on one thread.")] = 0,
     masking: Annotated[
         str | None, typer.Option(help="What masked models hide together: token, word, ngram or unit.")
     ] = None,

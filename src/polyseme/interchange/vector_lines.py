@@ -27,6 +27,7 @@ _NUM_LINES = 10_000  # … lines
 _BREAK, _TAB, _RETURN, _SPACE, _PLUS, _MINUS, _POINT, _ZERO, _NINE, _CAPITAL_E, _E = map(np.uint8, b"\n\t\r +-.09Ee")
 _MOST_DIGITS = 18  # that an integer holds
 _EXACT = 1 << 53  # up to which a float holds every integer
+_MIXER = np.uint64(0x9E3779B97F4A7C15)
 _POWERS = 10.0 ** np.arange(23)  # those that a float holds
 
 
@@ -43,34 +44,36 @@ class Lines:
     ends: Ids
 
     @classmethod
-    def find(cls, path: Path, content: mmap.mmap, start: int, width: int, *, longest: int) -> tuple[Self, Flags]:
-        """Find the lines that are not blank, and say which look so plain that their numbers can wait."""
+    def find(cls, path: Path, content: mmap.mmap, start: int, width: int, *, longest: int) -> Self:
+        """Find the lines that are not blank, and the numbers in each, which are not looked at yet."""
         values = np.frombuffer(content, np.uint8)
         searches = (partial(_breaks, values, place) for place in range(start, len(values), _BLOCK))
         ends = np.concatenate([*in_order(searches, num_cores()), [len(values)]])
         starts = np.concatenate([[start], ends[:-1] + 1])
-        middles, plain = np.empty_like(starts), np.empty(len(starts), np.bool_)
+        middles = np.empty_like(starts)
         parts = (slice(first, first + _NUM_LINES) for first in range(0, len(starts), _NUM_LINES))
-        splits = (
-            partial(_split, values, starts[part], ends[part], width, middles[part], plain[part]) for part in parts
-        )
+        splits = (partial(_split, values, starts[part], ends[part], width, middles[part]) for part in parts)
         deque(in_order(splits, num_cores()), maxlen=0)
-        long = ends - starts > longest
-        middles[long], plain[long] = ends[long], False
         numbers = np.arange(len(starts)) + (2 if start else 1)
-        filled = ends > starts
-        return cls(path, content, width, numbers, starts, middles, ends).take(filled), plain[filled]
+        wrong = np.flatnonzero((ends > starts) & ((middles == ends) | (ends - starts > longest)))
+        if len(wrong):
+            raise _no_vector(path, numbers[wrong[0]], width)
+        lines = cls(path, content, width, numbers, starts, middles, ends)
+        return lines if (ends > starts).all() else lines.take(ends > starts)
 
     def take(self, kept: Ids | Flags) -> Self:
         """Some of the lines."""
         parts = (part[kept] for part in (self.numbers, self.starts, self.middles, self.ends))
         return type(self)(self.path, self.content, self.width, *parts)
 
-    def words(self) -> list[str]:
-        """All that stands before the numbers."""
+    def words(self) -> tuple[list[str], bool]:
+        """All that stands before the numbers, and whether that is certainly different in all lines."""
         words = np.empty(int((self.middles - self.starts + 1).sum()), np.uint8)
-        _gather(np.frombuffer(self.content, np.uint8), self.starts, self.middles, words)
-        return words.tobytes().decode("utf-8", "replace").split("\n")[:-1]
+        checksums = np.empty(len(self.starts), np.uint64)
+        _gather(np.frombuffer(self.content, np.uint8), self.starts, self.middles, words, checksums)
+        checksums.sort()
+        text = words.tobytes().decode("utf-8", "replace")
+        return text.split("\n")[:-1], bool((checksums[1:] != checksums[:-1]).all()) and "\ufffd" not in text
 
     def blocks(self, step: int) -> Iterator[tuple[int, Floats]]:
         """The numbers of so many lines at a time, and which is the first of them."""
@@ -88,11 +91,12 @@ class Lines:
                 with np.errstate(over="ignore"):
                     vectors[place] = np.array([float(text) for text in texts], np.float64).reshape(self.width)
             except ValueError:
-                number = self.numbers[which][place]
-                raise CheckpointError(
-                    f"{self.path}, line {number}: not a word and {self.width:,} numbers; mend it"
-                ) from None
+                raise _no_vector(self.path, self.numbers[which][place], self.width) from None
         return vectors
+
+
+def _no_vector(path: Path, number: int, width: int) -> CheckpointError:
+    return CheckpointError(f"{path}, line {number}: not a word and {width:,} numbers; mend it")
 
 
 def _breaks(content: Bytes, start: int) -> Ids:
@@ -100,11 +104,8 @@ def _breaks(content: Bytes, start: int) -> Ids:
 
 
 @compiled
-def _split(content: Bytes, starts: Ids, ends: Ids, width: int, middles: Ids, plain: Flags) -> None:
-    """Find the space before the numbers of each line, take what is blank from its end, and say which lines are plain.
-
-    What a plain line holds is finite, if it is numbers.
-    """
+def _split(content: Bytes, starts: Ids, ends: Ids, width: int, middles: Ids) -> None:
+    """Find the space before the numbers of each line, and take what is blank from its end."""
     for number in range(len(starts)):
         start, end = starts[number], ends[number]
         while end > start and content[end - 1] in (_SPACE, _TAB, _RETURN):
@@ -113,18 +114,11 @@ def _split(content: Bytes, starts: Ids, ends: Ids, width: int, middles: Ids, pla
         inside = -width  # spaces of the word
         for place in range(len(line)):
             inside += line[place] == _SPACE
-        odd = inside < 0
-        place = len(line) if odd else 0
-        while not odd and (line[place] != _SPACE or inside):
+        place = len(line) if inside < 0 else 0
+        while place < len(line) and (line[place] != _SPACE or inside):
             inside -= line[place] == _SPACE
             place += 1
         middles[number], ends[number] = start + place, end
-        numbers = line[place:]
-        for place in range(len(numbers) - 1):
-            byte = numbers[place]
-            usual = (byte >= _ZERO) & (byte <= _NINE) | (byte == _SPACE) | (byte == _POINT) | (byte == _MINUS)
-            odd |= not (usual | (byte == _E) & (numbers[place + 1] == _MINUS))
-        plain[number] = not odd
 
 
 @compiled
@@ -173,12 +167,15 @@ def _parse(content: Bytes, middles: Ids, ends: Ids, vectors: Floats, left: Flags
 
 
 @compiled
-def _gather(content: Bytes, starts: Ids, ends: Ids, gathered: Bytes) -> None:
-    """Write parts of a text in a row, with a line break behind each."""
+def _gather(content: Bytes, starts: Ids, ends: Ids, gathered: Bytes, checksums: NDArray[np.uint64]) -> None:
+    """Write parts of a text in a row, with a line break behind each, and a number for each: for equal ones the same."""
     length = 0
     for number in range(len(starts)):
+        checksums[number] = 0
         for place in range(starts[number], ends[number]):
             gathered[length] = content[place]
+            checksums[number] = (checksums[number] ^ np.uint64(content[place])) * _MIXER
+            checksums[number] ^= checksums[number] >> np.uint64(32)
             length += 1
         gathered[length] = _BREAK
         length += 1

@@ -173,18 +173,17 @@ def _scan_text(
     """The words of a text, and what reads their numbers."""
     from polyseme.interchange.vector_lines import Lines  # which brings a compiler
 
-    lines, plain = Lines.find(path, content, start, width, longest=_LONGEST_LINE)
-    step = _words_in_block(width)
-    others = lines.take(~plain)
-    for _ in _finite(path, others.words(), others.blocks(step)):
-        pass
-    if count not in (None, len(plain)):
+    lines = Lines.find(path, content, start, width, longest=_LONGEST_LINE)
+    words, different = lines.words()
+    if count not in (None, len(words)):
         raise CheckpointError(
-            f"{path} holds {len(plain):,} words and not {count:,}, as its first line says; "
+            f"{path} holds {len(words):,} words and not {count:,}, as its first line says; "
             "it may be cut short: download or export it again"
         )
-    words, kept = _different(path, lines.words())
-    return words, partial(lines.take(kept).blocks, step)
+    if not different:
+        words, kept = _different(path, words)
+        lines = lines.take(kept)
+    return words, partial(lines.blocks, _words_in_block(width))
 
 
 def _different(path: Path, words: list[str]) -> tuple[list[str], Ids]:

@@ -26,6 +26,8 @@ from polyseme.errors import DataError
 from polyseme.kernels import compiled
 from polyseme.objectives import Source
 from polyseme.objectives.vectors import Word2vecConfig
+from polyseme.static.drawing import draw_table, keep_chances
+from polyseme.static.huffman import Tree, huffman
 from polyseme.static.kernels import draw, fetch, follow
 from polyseme.static.learner import Floats, Task, VectorLearner
 
@@ -39,15 +41,6 @@ _LOOK_EVERY = np.uint64(32)  # windows, of which one is asked for its loss
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
-
-
-class Tree(NamedTuple):
-    """The ways from the root to all words, one after another: the inner nodes, and the answer to give at each."""
-
-    starts: NDArray[np.int64]  # (V + 1,), where the way of each word begins
-    nodes: NDArray[np.int32]
-    answers: Floats  # 1 where it turns left, which is code bit 0, and 0 where right
-    longest: int  # way
 
 
 class Room(NamedTuple):
@@ -68,108 +61,6 @@ class Windows(NamedTuple):
     targets: Integers  # (2, T), rows of outputs
     labels: Floats  # (2, T), the answers that they should give
     num_targets: Integers
-
-
-def keep_chances(counts: Integers, sample: float) -> NDArray[np.float64]:
-    """The chance with which each word is read at all: sqrt(t / f) + t / f, as in the paper's program."""
-    if not sample:
-        return (counts > 0).astype(np.float64)
-    share = np.maximum(counts, 1) / max(1, counts.sum()) / sample
-    return np.where(counts > 0, np.minimum(1.0, np.sqrt(1 / share) + 1 / share), 0.0)
-
-
-def draw_table(weights: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """A table from which ids are drawn by their weights with two random numbers (Walker, 1977).
-
-    An id is drawn evenly, and then kept if the second number is below the upper half of its entry; else the lower half
-    is the id to take instead.
-    """
-    scaled = weights * (len(weights) / weights.sum())
-    others = _pair_up(scaled, np.flatnonzero(scaled < 1), np.flatnonzero(scaled >= 1))
-    chances: NDArray[np.uint64] = np.minimum(scaled * 2.0**32, 2.0**32 - 1).astype(np.uint64)
-    return np.asarray(chances << _HALF | others.astype(np.uint64))
-
-
-@compiled
-def _pair_up(scaled: NDArray[np.float64], small: Integers, large: Integers) -> Integers:
-    """Fill up what is below the mean from what is above; `scaled` becomes the share that each keeps of its place."""
-    others = np.arange(len(scaled))
-    small, num_small, num_large = np.append(small, large), len(small), len(large)
-    while num_small and num_large:
-        low, high = small[num_small - 1], large[num_large - 1]
-        others[low] = high
-        scaled[high] -= 1 - scaled[low]
-        num_small -= 1
-        if scaled[high] < 1:
-            num_large -= 1
-            small[num_small] = high
-            num_small += 1
-    return others
-
-
-def huffman(counts: Integers) -> Tree:
-    """The tree in which frequent words have short ways; words that never occur have none."""
-    words = np.flatnonzero(counts)
-    if not len(words):
-        return Tree(np.zeros(len(counts) + 1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), 0)
-    words = words[np.argsort(-counts[words], kind="stable")]
-    parents, turns = _merge(counts[words].astype(np.int64))
-    lengths, nodes, turned = _ways(parents, turns, len(words))
-    starts = np.zeros(len(counts) + 1, np.int64)
-    starts[words + 1] = lengths
-    starts = np.cumsum(starts)
-    # Ways were found in the order of the counts; they are kept in the order of the ids.
-    begins = np.cumsum(lengths) - lengths
-    order = np.argsort(words)
-    places = np.repeat(begins[order] - starts[words[order]], lengths[order]) + np.arange(lengths.sum())
-    answers = np.float32(1) - turned[places].astype(np.float32)
-    return Tree(starts=starts, nodes=nodes[places], answers=answers, longest=int(lengths.max()))
-
-
-@compiled
-def _merge(counts: NDArray[np.int64]) -> tuple[Integers, Integers]:
-    """Join the two rarest until one is left: the parent of each leaf and inner node, and which turn leads to it."""
-    number = len(counts)
-    sizes = np.full(2 * number - 1, np.int64(2**62))
-    sizes[:number] = counts
-    parents = np.zeros(2 * number - 1, np.int64)
-    turns = np.zeros(2 * number - 1, np.uint8)
-    leaf, inner = number - 1, number
-    for new in range(number, 2 * number - 1):
-        size = 0
-        for turn in range(2):
-            if leaf >= 0 and sizes[leaf] < sizes[inner]:
-                rarest = leaf
-                leaf -= 1
-            else:
-                rarest = inner
-                inner += 1
-            size += sizes[rarest]
-            parents[rarest] = new
-            turns[rarest] = turn
-        sizes[new] = size
-    return parents, turns
-
-
-@compiled
-def _ways(parents: Integers, turns: Integers, number: int) -> tuple[Integers, Integers, Integers]:
-    """From the root to each leaf: how long the ways are, and all their inner nodes and turns in a row."""
-    root = 2 * number - 2
-    depths = np.zeros(2 * number - 1, np.int64)
-    for node in range(root - 1, -1, -1):
-        depths[node] = depths[parents[node]] + 1
-    lengths = depths[:number].copy()
-    nodes = np.empty(lengths.sum(), np.int32)
-    turned = np.empty(lengths.sum(), np.uint8)
-    end = 0
-    for leaf in range(number):
-        end += lengths[leaf]
-        node = leaf
-        for place in range(lengths[leaf]):
-            turned[end - 1 - place] = turns[node]
-            node = parents[node]
-            nodes[end - 1 - place] = node - number
-    return lengths, nodes, turned
 
 
 class Word2vec(VectorLearner):

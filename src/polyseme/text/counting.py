@@ -5,31 +5,49 @@ which makes words of them.
 """
 
 import threading
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable
 
 import numpy as np
 import tokenizers
 
-from polyseme.kernels import compiled, in_order
+from polyseme.kernels import compiled
+from polyseme.text import passages
+from polyseme.text.corpus import LONGEST_LINE, Corpus
+from polyseme.text.draft import Draft, Sheet
+from polyseme.text.passages import Passage
+from polyseme.text.sentences import split_sentences
 from polyseme.text.spacing import Spacing
 from polyseme.text.stretches import Cutter, Index
-from polyseme.text.utf16 import Numbers, Text
+from polyseme.text.utf16 import Numbers
 from polyseme.text.vocabulary import IDEOGRAPHS, cut, guarded, splits_words
 
-_BATCH = 250_000  # characters counted together
-_NUM_WORKERS = 2
 _LINES = 1_000  # stretches given to the library together
 _MOST = 4_000_000  # different stretches that are held; of more, those met once are forgotten
 
 
-def count_words(texts: Iterable[str], backend: tokenizers.Tokenizer, spacing: Spacing | None = None) -> dict[str, int]:
-    """The words of texts, as the first stages of a tokenizer of words or characters make them."""
+def count_words(
+    texts: Iterable[str],
+    backend: tokenizers.Tokenizer,
+    *,
+    spacing: Spacing | None = None,
+    added: Iterable[str] = (),
+    draft: Draft | None = None,
+) -> dict[str, int]:
+    """The words of texts, as the first stages of a tokenizer of words or characters make them.
+
+    In a `draft` the texts themselves are kept, for a tokenizer with these `added` tokens.
+    """
     normalizer, splitter = backend.normalizer, backend.pre_tokenizer
-    cutter = Cutter.of_words([], IDEOGRAPHS if normalizer.handle_chinese_chars else "")
-    counts = _Counts(cutter, spacing or Spacing("none"))
-    for _ in in_order((partial(counts.add, batch) for batch in _batches(texts)), _NUM_WORKERS):
-        pass
+    cutter = Cutter.of_words([*added], IDEOGRAPHS if normalizer.handle_chinese_chars else "")
+    counts = _Counts(cutter, draft)
+    split = texts.split if isinstance(texts, Corpus) else split_sentences
+    if not isinstance(texts, Corpus):
+        texts = (piece for text in texts for piece in cut(text, LONGEST_LINE))
+    for sheet in passages.read(texts, split, spacing or Spacing("none"), counts.add):
+        if draft is not None:
+            draft.add(sheet)
+    if draft is not None:
+        draft.cutter = cutter
     words: dict[str, int] = {}
     others: dict[int, list[str]] = {}  # by how often they were met
     whole = splits_words(splitter)
@@ -47,25 +65,12 @@ def count_words(texts: Iterable[str], backend: tokenizers.Tokenizer, spacing: Sp
     return words
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    length = 0
-    for text in texts:
-        for piece in cut(text, _BATCH):
-            batch.append(piece)
-            length += len(piece)
-            if length >= _BATCH:
-                yield batch
-                batch, length = [], 0
-    yield batch
-
-
 class _Counts:
     """How often each stretch was met: first by its row in an index, and by its letters when that is full."""
 
-    def __init__(self, cutter: Cutter, spacing: Spacing) -> None:
+    def __init__(self, cutter: Cutter, draft: Draft | None) -> None:
         self.cutter = cutter
-        self.spacing = spacing
+        self.draft = draft
         self.lock = threading.Lock()
         self.stretches: dict[str, int] = {}
         self._clear()
@@ -75,17 +80,31 @@ class _Counts:
         self.counts = np.zeros(self.index.most, np.int64)
         self.names: list[str] = []
 
-    def add(self, batch: list[str]) -> None:
-        """Count the stretches of some texts."""
-        text = self.spacing.space_all(Text.of(batch))
+    def add(self, passage: Passage) -> Sheet | None:
+        """Count the stretches of some texts, and give them if they are kept."""
+        text, draft = passage.text, self.draft
+        if draft is not None and not (draft.kept and self.cutter.suits(text)):
+            draft = None
         starts, ends = self.cutter.cut(text)
         with self.lock:
             if not self.index.has_room(len(starts)):
                 self.total()
                 self._clear(len(starts))
             rows, fresh = self.index.find(text, starts, ends)
-            self.names += text.pieces(starts[fresh], ends[fresh])
+            names = text.pieces(starts[fresh], ends[fresh])
+            self.names += names
             _count(rows, self.counts)
+            if draft is None:
+                return None
+            rows += len(draft.names) - len(self.names) + len(names)  # of this index the first is not the draft's first
+            draft.names += names
+        return Sheet(
+            rows=rows,
+            lengths=self.cutter.shares(text, starts),
+            counts=passage.counts,
+            num_characters=passage.num_characters,
+            num_words=passages.count_words(text),
+        )
 
     def total(self) -> dict[str, int]:
         """All that was counted."""

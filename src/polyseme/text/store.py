@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -16,19 +15,18 @@ import numpy as np
 
 from polyseme.errors import CheckpointError, DataError
 from polyseme.files import cache_folder, require_space, size, whole_folder, write_file
-from polyseme.kernels import in_order
+from polyseme.text import passages
 from polyseme.text.corpus import Corpus
-from polyseme.text.sentences import find_sentences, split_sentences
+from polyseme.text.draft import Draft, Sheet
+from polyseme.text.passages import Passage
+from polyseme.text.sentences import split_sentences
+from polyseme.text.stretches import Table
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.units import Units, align
-from polyseme.text.utf16 import Numbers, Text, units_of
-from polyseme.text.vocabulary import IDEOGRAPHS, guarded
+from polyseme.text.utf16 import Numbers, Text
+from polyseme.text.vocabulary import guarded
 
 FORMAT = 2  # counts changes of the files and of how sentences are split
-_BATCH = 250_000  # characters encoded together
-_NUM_WORKERS = 2
-_WHITE, _INK, _IDEOGRAPH = range(3)
-_KINDS = np.select([units_of(r"\s"), units_of(IDEOGRAPHS)], [np.uint8(_WHITE), np.uint8(_IDEOGRAPH)], np.uint8(_INK))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,21 +101,11 @@ class Store:
         )
 
 
-def count_words(text: str) -> int:
-    """Stretches between white space; every ideograph counts as one."""
-    return _count_words(Text.of([text])) if text else 0
+def prepare(corpus: Corpus, tokenizer: Tokenizer, units: Units | None = None, *, draft: Draft | None = None) -> Store:
+    """The store of a corpus, from the cache or built now and kept there; it knows of `units` if they are given.
 
-
-def _count_words(text: Text) -> int:
-    kinds = _KINDS.take(text.units)
-    firsts = kinds == _INK
-    firsts[1:] &= kinds[:-1] != _INK
-    firsts[text.bounds[:-1]] = kinds[text.bounds[:-1]] == _INK
-    return int(np.count_nonzero(firsts) + np.count_nonzero(kinds == _IDEOGRAPH))
-
-
-def prepare(corpus: Corpus, tokenizer: Tokenizer, units: Units | None = None) -> Store:
-    """The store of a corpus, from the cache or built now and kept there; it knows of `units` if they are given."""
+    With a `draft` of the corpus it is not read again, where that can be.
+    """
     key = _key(f"{corpus.fingerprint()} {tokenizer.fingerprint}", units)
     fingerprint = hashlib.sha256(key).hexdigest()
     folder = cache_folder() / "stores" / fingerprint
@@ -127,7 +115,7 @@ def prepare(corpus: Corpus, tokenizer: Tokenizer, units: Units | None = None) ->
         except CheckpointError:
             shutil.rmtree(folder, ignore_errors=True)
     try:
-        return build_store(corpus, tokenizer, folder, fingerprint=fingerprint, units=units)
+        return build_store(corpus, tokenizer, folder, fingerprint=fingerprint, units=units, draft=draft)
     except FileExistsError:
         return Store.open(folder)  # another process was faster
 
@@ -144,6 +132,7 @@ def build_store(
     *,
     fingerprint: str | None = None,
     units: Units | None = None,
+    draft: Draft | None = None,
 ) -> Store:
     """Stream a corpus into a store at `folder`, which is whole or not there at all."""
     folder = Path(folder)
@@ -153,7 +142,7 @@ def build_store(
             # A token takes some four bytes of text and two or four of store; compressed text is counted as three times.
             require_space(folder.parent, 3 * corpus.num_bytes, DataError)
         with whole_folder(folder) as beside:
-            _write(corpus, tokenizer, beside, fingerprint, units)
+            _write(corpus, tokenizer, beside, fingerprint, units, draft)
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
             raise FileExistsError(errno.EEXIST, "a store is there already", str(folder)) from None
@@ -163,7 +152,12 @@ def build_store(
 
 
 def _write(
-    corpus: Iterable[str], tokenizer: Tokenizer, folder: Path, fingerprint: str | None, units: Units | None
+    corpus: Iterable[str],
+    tokenizer: Tokenizer,
+    folder: Path,
+    fingerprint: str | None,
+    units: Units | None,
+    draft: Draft | None,
 ) -> None:
     num_tokens = num_sentences = num_documents = 0
     languages: list[int] = []
@@ -177,11 +171,11 @@ def _write(
         for part in corpus.parts if isinstance(corpus, Corpus) else [corpus]:
             languages.append(num_tokens)
             split = part.split if isinstance(part, Corpus) else split_sentences
-            for block in _encode(part, tokenizer, units, split):
+            for block in _encode(part, tokenizer, units, split, draft):
                 files["tokens"].write(block.tokens.tobytes())
                 _continue(files["sentences"], block.lengths, num_tokens)
                 _continue(files["documents"], block.counts, num_sentences)
-                if units:
+                if block.units is not None:
                     files["units"].write(block.units.tobytes())
                 digest.update(block.tokens.tobytes())
                 num_tokens += len(block.tokens)
@@ -229,7 +223,7 @@ class _Block:
     """A batch of documents, encoded."""
 
     tokens: Numbers
-    units: Numbers  # of each token; empty where they are not asked for
+    units: Numbers | None  # of each token, where they are asked for
     lengths: Numbers  # tokens of each sentence
     counts: Numbers  # sentences of each document
     num_characters: int
@@ -238,79 +232,73 @@ class _Block:
 
 
 def _encode(
-    documents: Iterable[str], tokenizer: Tokenizer, units: Units | None, split: Callable[[str], list[str]]
+    documents: Iterable[str],
+    tokenizer: Tokenizer,
+    units: Units | None,
+    split: Callable[[str], list[str]],
+    draft: Draft | None = None,
 ) -> Iterator[_Block]:
-    """Encode batches in parallel and give them back in order, never holding more than a few."""
-    encoder = _Encoder(tokenizer, units, split)
-    return in_order((partial(encoder, batch) for batch in _batches(documents)), _NUM_WORKERS)
+    """The blocks of a text in order, from its draft where there is one of use."""
+    if draft is not None and units is None and draft.suits(tokenizer):
+        for sheet, tokens, lengths in draft.encode(tokenizer):
+            yield _block(tokenizer, sheet, sheet.num_words, tokens, lengths)
+    else:
+        yield from passages.read(documents, split, tokenizer.spacing, _Encoder(tokenizer, units))
 
 
-def _batches(documents: Iterable[str]) -> Iterator[list[str]]:
-    """Group texts so that each group but the last has at least `_BATCH` characters."""
-    batch: list[str] = []
-    length = 0
-    for document in documents:
-        batch.append(document)
-        length += len(document)
-        if length >= _BATCH:
-            yield batch
-            batch, length = [], 0
-    if batch:
-        yield batch
+def _block(
+    tokenizer: Tokenizer,
+    read: Passage | Sheet,
+    num_words: int,
+    tokens: Numbers,
+    lengths: Numbers,
+    units: Numbers | None = None,
+) -> _Block:
+    """A block from the tokens of all sentences; those without any are left out, and documents are closed."""
+    end = tokenizer.specials.end
+    unknown = int(np.count_nonzero(tokens == tokenizer.specials.unknown))
+    owners = np.repeat(np.arange(len(read.counts)), read.counts)[lengths > 0]
+    lengths = lengths[lengths > 0]
+    counts = np.bincount(owners, minlength=1)
+    counts = counts[counts > 0]
+    if end is not None:
+        ends = np.cumsum(counts) - 1
+        places = np.cumsum(lengths)[ends]
+        tokens = np.insert(tokens, places, end)
+        units = np.insert(units, places, 0) if units is not None else None
+        lengths[ends] += 1
+    return _Block(
+        tokens=tokens.astype(_width(tokenizer), copy=False),
+        units=units,
+        lengths=lengths,
+        counts=counts,
+        num_characters=read.num_characters,
+        num_words=num_words,
+        unknown=unknown,
+    )
 
 
 class _Encoder:
-    """Splits, encodes and counts a batch of documents."""
+    """Encodes and counts a passage."""
 
-    def __init__(self, tokenizer: Tokenizer, units: Units | None, split: Callable[[str], list[str]]) -> None:
+    def __init__(self, tokenizer: Tokenizer, units: Units | None) -> None:
         self.tokenizer = tokenizer
-        self.split = split
-        self.end = tokenizer.specials.end
         self.units = units
         self.table = None
         if units:
             units.find("")  # learns what it has to, before threads share it
         else:
-            from polyseme.text.stretches import Table
-
             self.table = Table.of(tokenizer)
 
-    def __call__(self, documents: list[str]) -> _Block:
-        text, owned = self._split(documents)
-        text = self.tokenizer.spacing.space_all(text)
-        # One document may be longer than a batch.
-        firsts = np.flatnonzero(np.diff(text.bounds[:-1] // (2 * _BATCH), prepend=-1)).tolist()
+    def __call__(self, passage: Passage) -> _Block:
+        text = passage.text
+        # One document may be longer than a passage should be.
+        firsts = np.flatnonzero(np.diff(text.bounds[:-1] // (2 * passages.LENGTH), prepend=-1)).tolist()
         parts = [self._part(text.part(*ends)) for ends in pairwise([*firsts, len(text.bounds) - 1])]
         nothing = (np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0, np.uint8))
         tokens, lengths, units = (np.concatenate(arrays) for arrays in zip(nothing, *parts, strict=True))
-        unknown = int(np.count_nonzero(tokens == self.tokenizer.specials.unknown))
-        owners = np.repeat(np.arange(len(owned)), owned)[lengths > 0]
-        lengths = lengths[lengths > 0]
-        counts = np.bincount(owners, minlength=1)
-        counts = counts[counts > 0]
-        if self.end is not None:
-            ends = np.cumsum(counts) - 1
-            places = np.cumsum(lengths)[ends]
-            tokens = np.insert(tokens, places, self.end)
-            units = np.insert(units, places, 0) if self.units else units
-            lengths[ends] += 1
-        return _Block(
-            tokens=tokens.astype(_width(self.tokenizer), copy=False),
-            units=units,
-            lengths=lengths,
-            counts=counts,
-            num_characters=sum(map(len, documents)),
-            num_words=_count_words(text),
-            unknown=unknown,
-        )
-
-    def _split(self, documents: list[str]) -> tuple[Text, Numbers]:
-        """The sentences of documents, and how many each has."""
-        if self.split is split_sentences:
-            return find_sentences(Text.of(documents))
-        split = [self.split(document) for document in documents]
-        counts = np.array([len(pieces) for pieces in split])
-        return Text.of([sentence for pieces in split for sentence in pieces]), counts
+        found = units if self.units else None
+        return _block(self.tokenizer, passage, passages.count_words(text), tokens, lengths, found)
 
     def _part(self, text: Text) -> tuple[Numbers, Numbers, Numbers]:
         """The tokens of some sentences, how many each has, and their units if these are asked for."""

@@ -113,6 +113,10 @@ class Cutter:
         """Whether a text has none of the tokens that are looked for before all else."""
         return not any(token in text.characters for token in self.added)
 
+    def same(self, other: Cutter | None) -> bool:
+        """Whether another one cuts alike."""
+        return other is not None and set(self.added) == set(other.added) and np.array_equal(self.kinds, other.kinds)
+
     def cut(self, text: Text) -> tuple[Numbers, Numbers]:
         """Where stretches begin and end."""
         joins = self.joins
@@ -120,6 +124,11 @@ class Cutter:
             text.units, text.bounds, self.kinds, self.relations, self.blank, joins.left, joins.right, joins.pairs
         )
         return starts, ends
+
+    @staticmethod
+    def shares(text: Text, starts: Numbers) -> Numbers:
+        """How many of its stretches each sentence of a text has."""
+        return np.diff(np.searchsorted(starts, text.bounds))
 
 
 @compiled
@@ -294,7 +303,17 @@ class Table:
             if 2 * (ends[fresh] - starts[fresh]).sum() > (ends - starts).sum():
                 self.pause = 20  # stretches hardly repeat; tried again after so many batches
             firsts, counts, known = self.firsts, self.counts, self.tokens
-        tokens, lengths = _spread(rows, starts, text.bounds, firsts, counts, known)
+        tokens, lengths = _spread(rows, self.cutter.shares(text, starts), firsts, counts, known)
+        return tokens, lengths
+
+    def learn(self, words: list[str]) -> None:
+        """Give the first rows to these stretches."""
+        self._clear(len(words))
+        self._learn(words, np.arange(len(words)))
+
+    def spread(self, rows: Numbers, shares: Numbers) -> tuple[Numbers, Numbers]:
+        """The tokens of rows that are known already, and how many each sentence has."""
+        tokens, lengths = _spread(rows, shares, self.firsts, self.counts, self.tokens)
         return tokens, lengths
 
     def _learn(self, words: list[str], rows: Numbers) -> None:
@@ -313,20 +332,20 @@ class Table:
 
 
 @compiled
-def _spread(rows: Any, starts: Any, bounds: Any, firsts: Any, counts: Any, known: Any) -> Any:
+def _spread(rows: Any, shares: Any, firsts: Any, counts: Any, known: Any) -> Any:
     num_tokens = 0
     for row in rows:
         num_tokens += counts[row]
-    tokens, lengths = np.empty(num_tokens, np.uint32), np.zeros(len(bounds) - 1, np.int64)
-    place = sentence = 0
-    for number in range(len(rows)):
-        while starts[number] >= bounds[sentence + 1]:
-            sentence += 1
-        first, count = firsts[rows[number]], counts[rows[number]]
-        for token in range(first, first + count):
-            tokens[place] = known[token]
-            place += 1
-        lengths[sentence] += count
+    tokens, lengths = np.empty(num_tokens, np.uint32), np.zeros(len(shares), np.int64)
+    place = number = 0
+    for sentence in range(len(shares)):
+        start = place
+        for row in rows[number : number + shares[sentence]]:
+            for token in range(firsts[row], firsts[row] + counts[row]):
+                tokens[place] = known[token]
+                place += 1
+        number += shares[sentence]
+        lengths[sentence] = place - start
     return tokens, lengths
 
 

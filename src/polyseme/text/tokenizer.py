@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import tokenizers
@@ -29,6 +29,9 @@ from polyseme.text.vocabulary import (
     stages,
     take_words,
 )
+
+if TYPE_CHECKING:
+    from polyseme.text.draft import Draft
 
 LONGEST_TEXT = 10_000_000  # characters that are encoded at once with all their offsets
 _PIECE = 1_000_000  # characters given to the library at once; it needs 130 bytes for each
@@ -123,8 +126,13 @@ class Tokenizer:
         return self.backend.get_vocab_size()
 
     @classmethod
-    def train(cls, config: TokenizerConfig, texts: Iterable[str], *, vocab_size: int) -> Self:
-        """Learn a vocabulary of at most `vocab_size` tokens; the same text gives the same vocabulary."""
+    def train(
+        cls, config: TokenizerConfig, texts: Iterable[str], *, vocab_size: int, draft: "Draft | None" = None
+    ) -> Self:
+        """Learn a vocabulary of at most `vocab_size` tokens; the same text gives the same vocabulary.
+
+        While whole words are counted, the text may be kept in a `draft`.
+        """
         layout, last = _LAYOUTS[config.specials], _LAST.get(config.specials, [])
         specials = [token for token in dict.fromkeys(layout.values()) if token not in last]
         least = len(specials) + len(last) + (256 if config.kind == "byte-bpe" else _FEWEST)
@@ -142,7 +150,8 @@ class Tokenizer:
             from polyseme.text.counting import count_words  # which is made of tokenizers itself
 
             backend = stages(config, models.WordLevel(unk_token=unknown))
-            counts = count_words(texts, backend, Spacing(config.segmenter))
+            spacing = Spacing(config.segmenter)
+            counts = count_words(texts, backend, spacing=spacing, added=[*specials, *last], draft=draft)
             model, num_tokens = take_words(config, counts, specials, last, unknown, vocab_size)
         else:
             sample = draw_sample(texts, config.sample_bytes // share, ideograph_bytes=dense)

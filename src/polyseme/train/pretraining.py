@@ -31,6 +31,7 @@ from polyseme.static.learner import Task
 from polyseme.tensors import Batch
 from polyseme.text.corpus import Corpus
 from polyseme.text.dialogues import Dialogues
+from polyseme.text.draft import Draft
 from polyseme.text.languages import Languages, by_language, split_name
 from polyseme.text.parallel import Parallel
 from polyseme.text.samples import SAMPLES, sample_text
@@ -108,20 +109,20 @@ def sized_recipe(family: str, size: str, overrides: Iterable[str] = (), **rest: 
     return Recipe.preset(family, size, overrides, **rest)
 
 
-def train_tokenizer(recipe: Recipe, corpus: Corpus) -> Tokenizer:
+def train_tokenizer(recipe: Recipe, corpus: Corpus, draft: Draft | None = None) -> Tokenizer:
     """Train a tokenizer on a corpus, or take the one that the same text and settings gave before."""
     key = f"{FORMAT}-{corpus.fingerprint()[:24]}-{recipe.tokenizer.digest()}-{recipe.model.vocab_size}"
     texts: Iterable[str] = corpus
     if isinstance(corpus, Languages):
         key += f"-{recipe.data.sampling:g}"
-        texts = corpus.drawn(recipe.data.sampling, recipe.tokenizer.sample_bytes)
+        texts, draft = corpus.drawn(recipe.data.sampling, recipe.tokenizer.sample_bytes), None
     folder = cache_folder() / "tokenizers" / key
     if folder.is_dir():
         try:
             return Tokenizer.load(folder)
         except CheckpointError:
             shutil.rmtree(folder)
-    tokenizer = Tokenizer.train(recipe.tokenizer, texts, vocab_size=recipe.model.vocab_size)
+    tokenizer = Tokenizer.train(recipe.tokenizer, texts, vocab_size=recipe.model.vocab_size, draft=draft)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with whole_folder(folder) as beside:
@@ -254,14 +255,14 @@ class Pretraining:
         check_memory(recipe)
         corpus, dev_corpus = open_corpora(recipe)
         with watch(corpus):
-            base = base and base.extended(corpus, num_words)
+            base, draft = base and base.extended(corpus, num_words), Draft()
             if vectors:
                 tokenizer, target_size = vectors.train_tokenizer(recipe, corpus)
                 sizes = {"target_size": target_size, "width": vectors.vectors.shape[1], "vectors": vectors.name}
                 recipe = dataclasses.replace(recipe, model=recipe.model.replace(**sizes))
             else:
-                tokenizer = base.tokenizer if base else train_tokenizer(recipe, corpus)
-            store = prepare(corpus, tokenizer, find_units(recipe, corpus))
+                tokenizer = base.tokenizer if base else train_tokenizer(recipe, corpus, draft)
+            store = prepare(corpus, tokenizer, find_units(recipe, corpus), draft=draft)
         dev = prepare_dev(dev_corpus, tokenizer)
         recipe = dataclasses.replace(
             recipe,
