@@ -1,5 +1,6 @@
 import torch
 
+from polyseme.layers.dropout import Dropout, own_chance
 from polyseme.train.replicas import Replicas
 
 
@@ -46,3 +47,28 @@ def test_a_broken_off_run_goes_on_bit_for_bit(workshop):
     learn(resumed, 8)
     for name, weight in whole.weights.items():
         assert torch.equal(weight, resumed.weights[name]), name
+
+
+def test_dropout_is_the_same_every_time_and_another_in_each_replica(one_workshop):
+    def gradients(learner):
+        batch = learner.objective.batch(learner.source, seed=0, step=0)
+        with learner.replicas:
+            learner._gradient(batch)
+        return [[weight.grad.clone() for weight in encoder.parameters()] for encoder, _ in learner.replicas.models]
+
+    found = []
+    for _ in range(2):
+        learner = one_workshop.learner()
+        for part in learner.encoder.modules():
+            if isinstance(part, Dropout):
+                part.num_dropped = 64
+        learner.replicas = Replicas(learner.encoder, learner.objective, 2)
+        found.append(gradients(learner))
+    for one, other in zip(found[0], found[1], strict=True):
+        assert all(map(torch.equal, one, other))
+    dropout, x = Dropout(0.5), torch.ones(100)
+    masks = []
+    for seed in (0, 0, 1):
+        with own_chance(seed):
+            masks.append(dropout(x))
+    assert torch.equal(masks[0], masks[1]) and not torch.equal(masks[0], masks[2])

@@ -1,7 +1,23 @@
 """Dropout whose masks cost an eighth of the chance (Srivastava et al., 2014)."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
+
+_thread = threading.local()
+
+
+@contextmanager
+def own_chance(seed: int) -> Iterator[None]:
+    """Let this thread draw from a stream of its own, where several would share out one in no fixed order."""
+    _thread.stream = torch.Generator().manual_seed(seed)
+    try:
+        yield
+    finally:
+        _thread.stream = None
 
 
 class Dropout(nn.Module):
@@ -18,7 +34,8 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or not self.num_dropped:
             return x
-        drawn = torch.empty(x.numel() // 8 + 1, dtype=torch.int64, device=x.device).random_(-(2**63), None)
+        drawn = torch.empty(x.numel() // 8 + 1, dtype=torch.int64, device=x.device)
+        drawn.random_(-(2**63), None, generator=getattr(_thread, "stream", None))
         kept = drawn.view(torch.uint8)[: x.numel()].view(x.shape) >= self.num_dropped
         return x * kept.to(x.dtype).mul_(256 / (256 - self.num_dropped))
 

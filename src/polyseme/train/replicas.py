@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from polyseme.layers.dropout import Dropout
+from polyseme.layers.dropout import own_chance
 from polyseme.models.base import Encoder
 from polyseme.objectives.base import Together
 from polyseme.tensors import Batch
@@ -30,9 +30,7 @@ Found = TypeVar("Found")
 def fitting_number(encoder: Encoder, num_rows: int) -> int:
     """How many replicas serve a model best on this machine."""
     large = sum(weight.numel() for weight in encoder.parameters()) > _MOST_WEIGHTS
-    # Dropout draws from one stream of chance, which threads would share out in no fixed order.
-    chance = any(isinstance(module, Dropout) and module.num_dropped for module in encoder.modules())
-    if large or chance or encoder.device.type == "cuda":
+    if large or encoder.device.type == "cuda":
         return 1
     return max(1, min(torch.get_num_threads(), _MOST, num_rows))
 
@@ -62,13 +60,16 @@ class Replicas:
         if self._threads is None:
             return [part(*self.models[0], batch)]
         shares = list(batch.split(-(-len(batch.ids) // len(self.models))))
+        seed = torch.initial_seed()
+
+        def work(number: int) -> Found:
+            with own_chance(seed + number):
+                return part(*self.models[number], shares[number])
+
         torch.set_num_threads(self._threads_each)
         try:
-            others = [
-                self._threads.submit(part, *model, share)
-                for model, share in zip(self.models[1:], shares[1:], strict=False)
-            ]
-            found = [part(*self.models[0], shares[0]), *(other.result() for other in others)]
+            others = [self._threads.submit(work, number) for number in range(1, len(shares))]
+            found = [work(0), *(other.result() for other in others)]
         finally:
             torch.set_num_threads(self._all_threads)
         for model in self.models[1 : len(shares)]:
