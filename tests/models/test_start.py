@@ -2,10 +2,14 @@ import numpy as np
 import pytest
 import torch
 
+from polyseme.errors import ConfigError
 from polyseme.layers.attention import recording
 from polyseme.models import FAMILIES
-from polyseme.models.start import join_company, look_at_neighbours, start_fast
+from polyseme.models.company import find_company, find_pair_company, join_company
+from polyseme.models.start import look_at_neighbours, start_fast, start_translating
+from polyseme.models.transformer import TransformerConfig
 from polyseme.tensors import Batch
+from polyseme.text.store import Store
 
 SIZES = {"vocab_size": 500, "max_length": 64, "width": 128, "num_layers": 2, "num_heads": 4, "dropout": 0.0}
 
@@ -65,7 +69,7 @@ def test_words_of_one_company_begin_close(num_tokens):
     torch.manual_seed(0)
     weight = torch.randn(500, 64)
     before = weight.clone()
-    join_company(weight, tokens)
+    join_company(weight, find_company(tokens, len(weight)))
     near = torch.nn.functional.cosine_similarity(weight[:480, None], weight[None, :480], dim=-1)
     same = torch.from_numpy(np.arange(480)[:, None] // 30 == np.arange(480) // 30) & ~torch.eye(480, dtype=torch.bool)
     other = torch.from_numpy(np.arange(480)[:, None] // 30 != np.arange(480) // 30)
@@ -82,5 +86,57 @@ def test_words_begin_the_same_each_time():
     for _ in range(2):
         torch.manual_seed(0)
         weights.append(torch.randn(300, 32))
-        join_company(weights[-1], tokens)
+        join_company(weights[-1], find_company(tokens, len(weights[-1])))
     assert torch.equal(*weights)
+
+
+def pairs(num_pairs=3000):
+    """Sentences of words below 50, and their translations, in another order: 50 more than each word."""
+    chance = np.random.default_rng(0)
+    sides = [chance.permutation(50)[:6] for _ in range(num_pairs)]
+    tokens = np.stack([np.stack(sides), 50 + chance.permuted(np.stack(sides), axis=1)], 1)
+    sentences = np.arange(2 * num_pairs + 1) * 6
+    return Store(
+        tokens=tokens.ravel(),
+        sentences=sentences,
+        documents=np.arange(num_pairs + 1) * 2,
+        num_characters=1,
+        num_words=1,
+        unknown=0,
+        fingerprint="",
+    )
+
+
+def test_words_begin_beside_their_translations():
+    store = pairs()
+    found = find_pair_company(store, 101).toarray()
+    assert (found[:50, 50:100].argmax(1) == np.arange(50)).all()
+    np.testing.assert_allclose(found, found.T, rtol=1e-5)
+    assert not found[100].any(), "it is in no pair"
+    torch.manual_seed(0)
+    encoder = FAMILIES["transformer"](
+        TransformerConfig(vocab_size=101, width=64, num_layers=2, num_heads=2, inner_width=64, dropout=0.0)
+    )
+    decoder = encoder.decoder()
+    start_translating(encoder, decoder, store)
+    near = torch.nn.functional.cosine_similarity(encoder.tokens.weight[:, None], encoder.tokens.weight[None], dim=-1)
+    assert (near[:50, 50:100].argmax(1) == torch.arange(50)).float().mean() > 0.9
+
+
+def test_a_decoder_begins_by_handing_on_what_it_looks_at():
+    encoder = FAMILIES["transformer"](
+        TransformerConfig(vocab_size=101, width=64, num_layers=2, num_heads=2, inner_width=64, dropout=0.0)
+    )
+    decoder = encoder.decoder()
+    start_translating(encoder, decoder, pairs(100))
+    for block in decoder.blocks:
+        attention = block.cross_attention
+        seen = torch.randn(1, 1, 64)
+        said, _ = attention(torch.randn(1, 3, 64), attention.remember(seen), None)
+        torch.testing.assert_close(said, 0.7 * seen.expand(1, 3, 64), rtol=1e-4, atol=1e-5)
+
+
+def test_other_families_that_translate_say_so():
+    cove = FAMILIES["cove"](FAMILIES["cove"].Config(vocab_size=101, width=8, inner_width=8))
+    with pytest.raises(ConfigError, match="fast is for the transformer"):
+        start_translating(cove, cove.decoder(), pairs(10))

@@ -23,8 +23,9 @@ from polyseme.machine import num_cores
 from polyseme.models import FAMILIES
 from polyseme.models.base import Encoder
 from polyseme.models.cove import CoveConfig
+from polyseme.models.decoder import Translator
 from polyseme.models.directory import CONFIG, WEIGHTS, weightless, write_manifest, write_model
-from polyseme.models.start import start_fast
+from polyseme.models.start import start_fast, start_translating
 from polyseme.objectives import Source, Together, build_objective
 from polyseme.static import learner_of
 from polyseme.static.learner import Task
@@ -175,9 +176,13 @@ def build_encoder(recipe: Recipe, tokenizer: Tokenizer, store: Store) -> tuple[E
     torch.manual_seed(recipe.plan.seed)
     encoder = FAMILIES[recipe.family](recipe.model)
     encoder.spell(tokenizer)
-    if recipe.plan.start == "fast":
+    fast, translates = recipe.plan.start == "fast", isinstance(encoder, Translator)
+    if fast and not translates:
         start_fast(encoder, store.tokens)
-    return encoder, build_objective(recipe.objective, encoder, tokenizer.specials)
+    objective = build_objective(recipe.objective, encoder, tokenizer.specials)
+    if fast and translates:
+        start_translating(encoder, objective, store)
+    return encoder, objective
 
 
 def build_learner(
