@@ -16,21 +16,19 @@ if TYPE_CHECKING:
     from polyseme.train.pretraining import Pretraining
     from polyseme.train.recipe import Recipe
 
-# What to try with a model, by the context that it sees.
+# What to try with a model, by what it was asked; with the others, neighbours.
 _VERBS = {
-    "none": "neighbours {} the",
-    "left": "generate {} 'The'",
-    "right": "score {} 'The end.'",
-    "both": "fill {} 'The [MASK] is here.'",
+    "masked": "fill {} 'The [MASK] is here.'",
+    "translation": "translate {} 'The man is here.'",
+    **dict.fromkeys(("next_token", "next_word", "regularized", "both_ways"), "generate {} 'The'"),
 }
-_TRANSLATE = "translate {} 'The man is here.'"
 
 
 def pretrain(
     family: Annotated[
         str,
         typer.Argument(
-            help="What to train: onehot, wordclass, svd, nnlm, cbow, skipgram, glove, cove, ulmfit, "
+            help="What to train: onehot, wordclass, svd, nnlm, cbow, skipgram, glove, cove, elmo, ulmfit, "
             "transformer, bert, mbert, roberta, albert, ernie, gpt or gpt2."
         ),
     ],
@@ -133,8 +131,8 @@ def follow(training: "Pretraining", command: str) -> int:
     line.end()
     folder = training.finish(shlex.join(["polyseme", *sys.argv[1:]]))
     say(f"{folder} is a {family} now{'; transformers opens it too' if training.encoder.foreign else ''}")
-    translates = training.recipe.objective.uses_pairs
-    suggest("polyseme " + (_TRANSLATE if translates else _VERBS[training.encoder.context]).format(out))
+    verb = _VERBS.get(training.recipe.objective.kind, "neighbours {} the")
+    suggest("polyseme " + ("score {} 'The end.'" if training.encoder.context == "right" else verb).format(out))
     return 0
 
 
