@@ -21,15 +21,13 @@ from polyseme.evaluate.word_sets import WordScore, read_sets, score_words
 from polyseme.files import whole_folder, write_file
 from polyseme.generation import Sampling, generate_ids, generate_together, together
 from polyseme.inside.neighbours import Method, Neighbour, Space
-from polyseme.interchange.directories import TOKENIZER_FILES, check_loadable
-from polyseme.interchange.elmo import BILM, export_elmo
+from polyseme.interchange.directories import EXPORTS, TOKENIZER_FILES, check_loadable
 from polyseme.interchange.onnx import GRAPHS, Parity, export_graph
 from polyseme.interchange.word_vectors import VECTOR_FORMATS, Words, read_vectors, write_vectors
 from polyseme.layers.linear import quantize
 from polyseme.models.base import Encoder
 from polyseme.models.cove import CoveConfig
 from polyseme.models.directory import CONFIG, WEIGHTS, changed_files, open_model, weightless, write_model
-from polyseme.models.elmo import Elmo
 from polyseme.models.vectors import Vectors, VectorsConfig
 from polyseme.objectives import OBJECTIVES, Objective, Together, build_objective
 from polyseme.objectives.masked import MaskedTokens
@@ -296,14 +294,14 @@ class Pretrained:
 
         As a folder with a graph that onnxruntime runs, in floats or in bytes, and how near its vectors are to ours on
         `texts`, or on sentences of a sample; or as a file of word vectors, those of layer 0 without special tokens;
-        or as a folder that AllenNLP opens, of an ELMo.
+        or as a folder of weights by the names of its authors' program.
         """
         if to in VECTOR_FORMATS:
             return self._export_vectors(Path(path), to), None
-        if to == BILM:
-            return self._export_elmo(Path(path)), None
+        if to in EXPORTS:
+            return self._export_weights(Path(path), to), None
         if to not in GRAPHS:
-            known = ", ".join([*GRAPHS, *VECTOR_FORMATS, BILM])
+            known = ", ".join([*GRAPHS, *VECTOR_FORMATS, *EXPORTS])
             raise ConfigError(f"{to!r} is nothing to export to; say one of {known}")
         folder = Path(path)
         check_unused(folder)
@@ -320,14 +318,15 @@ class Pretrained:
             raise CheckpointError(f"{folder} cannot be written ({error.strerror}); choose another one") from None
         return folder / graph.name, parity
 
-    def _export_elmo(self, folder: Path) -> Path:
-        if not isinstance(self.encoder, Elmo):
-            raise ConfigError(f"only an elmo can be exported to {BILM}; this is a {self.family}")
+    def _export_weights(self, folder: Path, to: str) -> Path:
+        family, write = EXPORTS[to]
+        if self.family != family:
+            raise ConfigError(f"only {family} can be exported to {to}; this is a {self.family}")
         check_unused(folder)
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
             with whole_folder(folder) as beside:
-                written = export_elmo(self.encoder, beside, self._tokenizer)
+                written = write(self.encoder, self.objective, beside, self._tokenizer)
         except OSError as error:
             raise CheckpointError(f"{folder} cannot be written ({error.strerror}); choose another one") from None
         return folder / written.name

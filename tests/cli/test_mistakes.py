@@ -94,7 +94,10 @@ BEFORE_TRAINING = {
     ),
     "a model to go on from": (pretrain(*CORPUS, "--set", "plan.base=bert"), "say polyseme adapt MODEL"),
     "an unknown family": (pretrain(*CORPUS, family="brt"), "'brt' is not a family; did you mean bert?"),
-    "a family like none": (pretrain(*CORPUS, family="xyz"), "there are albert, bert, cbow, cove, elmo, ernie, glove, gpt"),
+    "a family like none": (
+        pretrain(*CORPUS, family="xyz"),
+        "there are albert, bert, cbow, cove, elmo, ernie, glove",
+    ),
     "an unknown size": (pretrain(*CORPUS, "--size", "smal"), "did you mean small?"),
     "an unknown setting": (
         pretrain(*CORPUS, "--set", "plan.ratee=1"),

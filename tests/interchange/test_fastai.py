@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from polyseme import Batch, CheckpointError, load
@@ -69,6 +69,24 @@ def test_names_of_three_programs(style, layers, tmp_path):
     again = load(tmp_path / "saved")
     assert again.score(["the bank"]) == model.score(["the bank"])
     assert again.generate("the", max_tokens=2) == model.generate("the", max_tokens=2)
+
+
+@pytest.mark.parametrize("direction", ["fwd", "bwd"])
+def test_there_and_back(direction, layers, tmp_path):
+    (tmp_path / "given").mkdir()
+    weights = named(layers, "fastai 2")
+    for number in range(len(WIDTHS)):  # what was dropped when it was saved is of no account
+        weights[f"0.rnns.{number}.module.weight_hh_l0"] = weights[f"0.rnns.{number}.weight_hh_l0_raw"].clone()
+    save_file(weights, tmp_path / "given" / f"lstm_{direction}.safetensors")
+    (tmp_path / "given" / "itos.json").write_text(json.dumps(WORDS))
+    with loadable(tmp_path / "given") as folder:
+        written, _ = load(folder).export(tmp_path / "back", to="fastai")
+    again = load_file(written)
+    assert again.keys() == weights.keys()
+    assert all(torch.equal(again[name], weight) for name, weight in weights.items())
+    assert json.loads((tmp_path / "back" / "itos.json").read_text()) == WORDS
+    with loadable(tmp_path / "back") as folder:
+        assert load(folder).encoder.config.direction == {"fwd": "forward", "bwd": "backward"}[direction]
 
 
 def test_a_pickle_is_read_only_when_asked_for(layers, tmp_path):

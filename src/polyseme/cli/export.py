@@ -15,7 +15,7 @@ def export(
         str,
         typer.Option(
             help="onnx: a graph in floats. int8: the same in bytes. word2vec, word2vec-text, glove: word vectors. "
-            "bilm: an ELMo for AllenNLP."
+            "bilm, fastai, mtlstm: an ELMo, ULMFiT or CoVe by the names of its authors' program."
         ),
     ] = "onnx",
     file: Annotated[

@@ -6,12 +6,16 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import torch
 from tokenizers import models
+from torch import nn
 
 from polyseme.errors import CheckpointError
 from polyseme.files import write_file
 from polyseme.interchange.pickled import unpickle
+from polyseme.interchange.word_vectors import write_vectors
+from polyseme.models.cove import Cove
 from polyseme.models.directory import CONFIG, WEIGHTS
 from polyseme.text.published import Published
 from polyseme.text.tokenizer import Tokenizer
@@ -62,3 +66,17 @@ def convert_cove(weights: Path, vectors: GivenVectors, target: Path, *, pickle: 
     model = models.WordLevel(places, unk_token="<unk>")
     settings = TokenizerConfig(kind="word", specials="plain", lowercase=lowercase)
     Tokenizer.build(Published(model=model, config=settings)).save(target)
+
+
+def export_cove(encoder: Cove, objective: nn.Module, folder: Path, tokenizer: Tokenizer) -> Path:
+    """Write the LSTM by the names of cove.MTLSTM, and the vectors that it reads as a file of word2vec."""
+    theirs = {}
+    for name, weight in encoder.lstms.state_dict().items():
+        number, _, rest = name.partition(".")
+        theirs[f"rnn.{rest.replace('_l0', f'_l{number}')}"] = weight
+    path = folder / "mt_lstm.safetensors"
+    write_tensors(path, theirs)
+    vectors = encoder.tokens.weight.detach().numpy()
+    known = [id for id in np.flatnonzero(vectors.any(1)).tolist() if id not in tokenizer.special_ids]
+    write_vectors(folder / "vectors.bin", [tokenizer.token(id) for id in known], vectors[known], "word2vec")
+    return path

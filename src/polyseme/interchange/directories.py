@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from torch import nn
 
 from polyseme.errors import CheckpointError
-from polyseme.interchange.cove import convert_cove
-from polyseme.interchange.elmo import convert_elmo, find_published
-from polyseme.interchange.fastai import convert_fastai, find_weights
+from polyseme.interchange.cove import convert_cove, export_cove
+from polyseme.interchange.elmo import convert_elmo, export_elmo, find_published
+from polyseme.interchange.fastai import convert_fastai, export_fastai, find_weights
 from polyseme.interchange.openai import SHAPES, convert_openai
 from polyseme.interchange.pickled import PICKLED, unpickle
 from polyseme.models.directory import CONFIG, WEIGHTS
 from polyseme.text.published import MERGES, VOCABULARIES
+from polyseme.text.tokenizer import Tokenizer
 from polyseme.train.given import GivenVectors
+
+EXPORTS: dict[str, tuple[str, Callable[[Any, nn.Module, Path, Tokenizer], Path]]] = {
+    "bilm": ("elmo", export_elmo),
+    "fastai": ("ulmfit", export_fastai),
+    "mtlstm": ("cove", export_cove),
+}
+"""What writes the weights of a family as its authors' program has them."""
 
 TOKENIZER_FILES = ("tokenizer.json", *VOCABULARIES)
 """Of which one is there where a directory has a tokenizer."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from tokenizers import models
-from torch import Tensor
+from torch import Tensor, nn
 
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.files import write_file
@@ -28,9 +28,6 @@ from polyseme.weights import write_tensors
 
 OPTIONS, HDF5, WORDS = "options.json", "weights.hdf5", "vocab*.txt"
 """How the names of the published files end, and the list of words, which is not always among them."""
-
-BILM = "bilm"
-"""What to say to export so."""
 
 _SPECIALS = ("<S>", "</S>", "<UNK>")
 _MAX_WORDS = 50_000_000  # bytes
@@ -83,7 +80,7 @@ def convert_elmo(source: Path, target: Path) -> None:
     write_file(target / CONFIG, json.dumps({"model_type": "polyseme-elmo", **config.model_dump()}, indent=2) + "\n")
 
 
-def export_elmo(encoder: Elmo, folder: Path, tokenizer: Tokenizer) -> Path:
+def export_elmo(encoder: Elmo, objective: nn.Module, folder: Path, tokenizer: Tokenizer) -> Path:
     """Write what AllenNLP and bilm-tf open, and the list of words; the output layer has no place there."""
     require_hdf5()
     import h5py

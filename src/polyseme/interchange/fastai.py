@@ -12,12 +12,13 @@ from pathlib import Path
 
 import torch
 from tokenizers import models
-from torch import Tensor
+from torch import Tensor, nn
 
 from polyseme.errors import CheckpointError
 from polyseme.files import write_file
 from polyseme.interchange.pickled import unpickle
 from polyseme.models.directory import CONFIG, WEIGHTS
+from polyseme.models.ulmfit import Ulmfit
 from polyseme.text.published import Published
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.vocabulary import TokenizerConfig
@@ -64,6 +65,26 @@ def convert_fastai(weights: Path, target: Path, *, pickle: bool) -> None:
     write_file(target / CONFIG, json.dumps(config, indent=2) + "\n")
     if (weights.parent / WORDS).exists():
         _tokenizer(weights.parent / WORDS, vocab_size).save(target)
+
+
+def export_fastai(encoder: Ulmfit, objective: nn.Module, folder: Path, tokenizer: Tokenizer) -> Path:
+    """Write the weights by fastai's names, for `load_state_dict`, and the tokens by their ids."""
+    ours = encoder.state_dict()
+    words = ours["tokens.weight"]
+    theirs = {"0.encoder.weight": words, "0.encoder_dp.emb.weight": words.clone()}
+    for name, weight in ours.items():
+        if found := re.fullmatch(r"recurrent\.(\d+)\.(\w+)", name):
+            theirs[f"0.rnns.{found[1]}.module.{found[2]}"] = weight
+            if found[2] == "weight_hh_l0":
+                theirs[f"0.rnns.{found[1]}.weight_hh_l0_raw"] = weight.clone()
+    bias = objective.state_dict().get("next_token.bias")
+    if bias is not None:
+        theirs |= {"1.decoder.weight": words.clone(), "1.decoder.bias": bias}
+    path = folder / f"awd_lstm_{'bwd' if encoder.context == 'right' else 'fwd'}.safetensors"
+    write_tensors(path, theirs)
+    tokens = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
+    write_file(folder / WORDS, json.dumps(tokens, ensure_ascii=False) + "\n")
+    return path
 
 
 def _renamed(theirs: Mapping[str, Tensor], path: Path) -> dict[str, Tensor]:
