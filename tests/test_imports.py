@@ -25,6 +25,7 @@ LINE = [
     "objectives",
     "learning",
     "static",
+    "tasks",
     "train",
     "reading",
     "scoring",

@@ -81,17 +81,14 @@ def name_unknown(
     tokenizer: Tokenizer, texts: Sequence[str], rows: Sequence[Row], first: int
 ) -> tuple[list[NDArray[np.int64]], list[str]]:
     """The ids of rows with ids from `first` on for words that the vocabulary lacks, and these words."""
-    normalizer = tokenizer.backend.normalizer
     words: dict[str, int] = {}
     named = []
     for row in rows:
         ids = np.array(row.ids, dtype=np.int64)
         for place in np.flatnonzero(ids == tokenizer.specials.unknown):
             begin, end = row.offsets[place]
-            word = texts[row.text][begin:end]
-            ids[place] = words.setdefault(
-                normalizer.normalize_str(word).strip() if normalizer else word, first + len(words)
-            )
+            word = tokenizer.normalize(texts[row.text][begin:end])
+            ids[place] = words.setdefault(word, first + len(words))
         named.append(ids)
     return named, list(words)
 

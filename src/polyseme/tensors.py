@@ -38,6 +38,7 @@ class Batch:
     continues: bool = False  # rows go on where those of the batch before ended
     carried: Mapping[str, Tensor] = field(default_factory=dict)  # the recurrent state that they go on from, rows first
     stretch: float = 1.0  # by what its rows are longer than usual, and the rate of their step higher
+    group: int = 1  # rows that belong together; what is asked of all of them stands at the first
 
     @classmethod
     def of(cls, ids: Tensor, **rest: Any) -> Batch:
@@ -50,7 +51,8 @@ class Batch:
         return dataclasses.replace(self, labels={**self.labels, name: labels}, counts={**self.counts, name: count})
 
     def split(self, num_rows: int) -> Iterator[Batch]:
-        """The rows in groups of at most `num_rows`, each with its own counts."""
+        """The rows in parts of at most `num_rows`, or as many as whole groups take, each with its own counts."""
+        num_rows = -(-num_rows // self.group) * self.group
         if num_rows >= len(self.ids):
             yield self
             return

@@ -26,6 +26,7 @@ COMMANDS = [
     ["tokenizer", "train"],
     ["data"],
     ["data", "show"],
+    ["data", "check"],
 ]
 GROUPS = ["tokenizer", "data"]  # their commands have the examples
 

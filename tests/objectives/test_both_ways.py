@@ -91,7 +91,7 @@ def test_what_is_asked_is_what_is_counted():
     source = Source(store, 1, 1)
     asked = [objective.batch(source, seed=0, step=step).counts["forwards"] for step in range(16)]  # 12 and 4 marks
     assert Sentences(store, START, END).num_tokens == 16 and sum(asked) == forwards.num_asked(store) == 13
-    figures = objective.figures({"forwards": np.log(8), "backwards": np.log(4)}, store)
+    figures = objective.figures({"forwards": np.log(8), "backwards": np.log(4)}, source)
     assert figures == pytest.approx(
         {"forwards_perplexity": 8, "backwards_perplexity": 4, "bits_per_character": 3 * 13 / 12}
     )

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from tasks import store_of, task_of
+from word_tasks import store_of, task_of
 
 import polyseme as ps
 from polyseme.errors import DataError

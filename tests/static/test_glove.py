@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
-from tasks import apart, store_of, task_of, topics
+from word_tasks import apart, store_of, task_of, topics
 
 from polyseme.errors import DataError
 from polyseme.objectives.vectors import GloveConfig

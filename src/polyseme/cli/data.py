@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from polyseme.cli.check import check
 from polyseme.cli.console import reading, suggest, write_json
 from polyseme.cli.phrases import phrases
 
@@ -26,6 +27,7 @@ def group() -> None:
     """Look at what a model is asked, and prepare text."""
 
 
+data.command()(check)
 data.command()(phrases)
 
 

@@ -17,6 +17,7 @@ import torch
 
 from polyseme.errors import DataError
 from polyseme.inside.neighbours import Method, Space
+from polyseme.tasks.metrics import spearman
 
 _SUFFIXES = (".tsv", ".txt")
 _CHUNK = 10_000_000  # scores that are looked at together
@@ -101,13 +102,8 @@ def score_words(space: Space, sets: Sequence[WordSet], *, method: Method = "3cos
 
 
 def _score_pairs(space: Space, words: WordSet) -> WordScore:
-    from scipy.stats import rankdata
-
     ids, known = _known(space, words.sections[""])
-    ours, theirs = (rankdata(values) for values in (space.similarities(ids).cpu(), np.array(words.scores)[known]))
-    value = None
-    if len(ids) > 1 and np.ptp(ours) and np.ptp(theirs):  # else there is no order to agree about
-        value = float(np.corrcoef(ours, theirs)[0, 1])
+    value = spearman(np.array(words.scores)[known], space.similarities(ids).cpu())
     return WordScore(name=words.name, measure="spearman", value=value, num_found=len(ids), num_items=len(words.scores))
 
 

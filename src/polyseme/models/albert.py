@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from polyseme.layers.blocks import Activation
 from polyseme.layers.linear import Linear
 from polyseme.models.bert import Bert, BertConfig, initialize
-from polyseme.models.names import Foreign, Rename
+from polyseme.models.names import Foreign, Rename, task_classes, task_heads
 from polyseme.tensors import Batch
 
 _BLOCK = "encoder.albert_layer_groups.0.albert_layers.0"
@@ -51,7 +51,7 @@ class Albert(Bert):
 
     foreign = Foreign(
         model_type="albert",
-        architectures={"order": "AlbertForPreTraining", "masked": "AlbertForMaskedLM"},
+        architectures={**task_classes("Albert"), "order": "AlbertForPreTraining", "masked": "AlbertForMaskedLM"},
         prefix="albert.",
         settings={**Bert.foreign.settings, "embedding_width": "embedding_size"},
         words=Bert.foreign.words,
@@ -79,6 +79,7 @@ class Albert(Bert):
             Rename("masked.norm.{p}", "predictions.LayerNorm.{p}"),
             Rename("masked.bias", "predictions.bias"),
             Rename("order.output.{p}", "sop_classifier.classifier.{p}"),
+            *task_heads(),
         ),
         ignored=r".*position_ids|predictions\.decoder\.(weight|bias)",
         fresh=Bert.foreign.fresh,

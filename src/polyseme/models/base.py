@@ -16,6 +16,7 @@ from polyseme.tensors import Batch, Encoded, State
 from polyseme.text.tokenizer import Tokenizer
 
 Context = Literal["none", "left", "right", "both"]
+Layout = Literal["framed", "marked", "apart"]
 
 
 class ModelConfig(Config):
@@ -30,6 +31,8 @@ class Encoder(nn.Module):
 
     Config: ClassVar[type[ModelConfig]]
     context: Context  # which other tokens a token's vector may depend on
+    layout: ClassVar[Layout] = "apart"  # how it reads two texts: in one frame, between marks of a task, or one by one
+    pools: ClassVar[bool] = False  # whether a layer of its own makes the summary
     reads_letters: ClassVar[bool] = False
     foreign: ClassVar[Foreign | None] = None  # its names in the transformers library, which opens its directories
 

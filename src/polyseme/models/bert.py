@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from polyseme.layers.blocks import BlockConfig, PostNormBlock
 from polyseme.layers.dropout import Dropout
 from polyseme.models.base import Encoder, ModelConfig, placed, visible
-from polyseme.models.names import Foreign, Rename
+from polyseme.models.names import Foreign, Rename, task_classes, task_heads
 from polyseme.tensors import Batch, Encoded, State
 
 
@@ -34,6 +34,8 @@ class Bert(Encoder):
 
     Config = BertConfig
     context = "both"
+    layout = "framed"
+    pools = True
     first_position: ClassVar[int] = 0  # of a row, in the table of positions
 
     def __init__(
@@ -84,7 +86,7 @@ class Bert(Encoder):
 
     foreign: ClassVar[Foreign] = Foreign(
         model_type="bert",
-        architectures={"next": "BertForPreTraining", "masked": "BertForMaskedLM"},
+        architectures={**task_classes("Bert"), "next": "BertForPreTraining", "masked": "BertForMaskedLM"},
         prefix="bert.",
         settings={
             "vocab_size": "vocab_size",
@@ -121,6 +123,7 @@ class Bert(Encoder):
             Rename("masked.norm.{p}", "cls.predictions.transform.LayerNorm.{p}"),
             Rename("masked.bias", "cls.predictions.bias"),
             Rename("next.output.{p}", "cls.seq_relationship.{p}"),
+            *task_heads(),
         ),
         ignored=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
         fresh=("pooler.weight", "pooler.bias"),  # models of masked tokens alone have none

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from polyseme.layers.blocks import Activation
 from polyseme.models.bert import Bert, BertConfig
+from polyseme.models.names import task_classes
 
 
 class ErnieConfig(BertConfig):
@@ -31,7 +32,7 @@ class Ernie(Bert):
     foreign = dataclasses.replace(
         Bert.foreign,
         model_type="ernie",
-        architectures={"next": "ErnieForPreTraining", "masked": "ErnieForMaskedLM"},
+        architectures={**task_classes("Ernie"), "next": "ErnieForPreTraining", "masked": "ErnieForMaskedLM"},
         prefix="ernie.",
         absent={"vocab_size": 30522, "max_length": 512, "activation": "gelu", "epsilon": 1e-12},
         required={**Bert.foreign.required, "use_task_id": False},  # of its successors, 2.0 and 3.0

@@ -15,7 +15,7 @@ from polyseme.layers.attention import Cache
 from polyseme.layers.blocks import BlockConfig, PostNormBlock, PreNormBlock
 from polyseme.layers.dropout import Dropout
 from polyseme.models.base import Encoder, ModelConfig, placed, visible
-from polyseme.models.names import Foreign, Rename
+from polyseme.models.names import Foreign, Rename, task_classes, task_heads
 from polyseme.tensors import Batch, Encoded, State
 
 
@@ -39,6 +39,7 @@ class Gpt(Encoder):
     Config: ClassVar[type[ModelConfig]] = GptConfig
     Block: ClassVar[type[PostNormBlock | PreNormBlock]] = PostNormBlock
     context = "left"
+    layout = "marked"
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -86,7 +87,7 @@ class Gpt(Encoder):
 
     foreign = Foreign(
         model_type="openai-gpt",
-        architectures={"next_token": "OpenAIGPTLMHeadModel"},
+        architectures={**task_classes("OpenAIGPT", "classify"), "next_token": "OpenAIGPTLMHeadModel"},
         prefix="transformer.",
         settings={
             "vocab_size": "vocab_size",
@@ -110,5 +111,6 @@ class Gpt(Encoder):
             Rename("blocks.{n}.feed_forward.outer.{p}", "h.{n}.mlp.c_proj.{p}", transposed=True),
             Rename("blocks.{n}.feed_forward_norm.{p}", "h.{n}.ln_2.{p}"),
         ),
+        heads=task_heads(text="score"),
         ignored=r"lm_head\.weight|(transformer\.)?(position_ids|h\.\d+\.attn\.bias)",
     )

@@ -15,7 +15,7 @@ from torch import nn
 from polyseme.layers.blocks import Activation, BlockConfig, PreNormBlock
 from polyseme.models.base import ModelConfig
 from polyseme.models.gpt import Gpt
-from polyseme.models.names import Foreign, Rename
+from polyseme.models.names import Foreign, Rename, task_classes, task_heads
 from polyseme.tensors import Batch, Encoded, State
 
 
@@ -58,7 +58,7 @@ class Gpt2(Gpt):
 
     foreign = Foreign(
         model_type="gpt2",
-        architectures={"next_token": "GPT2LMHeadModel"},
+        architectures={**task_classes("GPT2", "classify", "tag", "span"), "next_token": "GPT2LMHeadModel"},
         prefix="transformer.",
         settings={
             "vocab_size": "vocab_size",
@@ -89,5 +89,6 @@ class Gpt2(Gpt):
             Rename("blocks.{n}.feed_forward.outer.{p}", "h.{n}.mlp.c_proj.{p}", transposed=True),
             Rename("norm.{p}", "ln_f.{p}"),
         ),
+        heads=task_heads(text="score"),
         ignored=r"(transformer\.)?(lm_head\.weight|h\.\d+\.attn\.(bias|masked_bias))",
     )

@@ -133,3 +133,26 @@ class Foreign:
             if blanks is not None:
                 return rule, rule.parts(blanks)
         return Rename(ours, ours), [ours]  # a head that only we have
+
+
+_CLASSES = {
+    "classify": "ForSequenceClassification",
+    "tag": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
+    "choice": "ForMultipleChoice",
+}
+_OF_TEXTS = ("classify", "pair", "similarity")  # which are one there
+
+
+def task_classes(family: str, *tasks: str) -> dict[str, str]:
+    """The classes of a family for the tasks that it has there, or for all."""
+    classes = {task: family + ending for task, ending in _CLASSES.items() if task in (tasks or _CLASSES)}
+    return {**dict.fromkeys(_OF_TEXTS, classes["classify"]), **classes}
+
+
+def task_heads(*, text: str = "classifier", dense: str = "") -> tuple[Rename, ...]:
+    """What the output of each task is called; for those of texts, and a layer below it, this differs by family."""
+    outputs = {**dict.fromkeys(_OF_TEXTS, text), "tag": "classifier", "choice": "classifier", "span": "qa_outputs"}
+    rules = [Rename(f"{task}.head.output.{{p}}", f"{theirs}.{{p}}") for task, theirs in outputs.items()]
+    rules += [Rename(f"{task}.head.dense.{{p}}", f"{dense}.{{p}}") for task in _OF_TEXTS if dense]
+    return tuple(rules)

@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from polyseme.models.bert import Bert, BertConfig
-from polyseme.models.names import Rename
+from polyseme.models.names import Rename, task_classes, task_heads
 from polyseme.tensors import Encoded
 
 
@@ -30,6 +30,7 @@ class Roberta(Bert):
     """See the top of this file."""
 
     Config = RobertaConfig
+    pools = False
     first_position = 2  # fairseq keeps two rows for padding, whose id is 1
 
     def __init__(self, config: RobertaConfig) -> None:
@@ -43,7 +44,7 @@ class Roberta(Bert):
     foreign = dataclasses.replace(
         Bert.foreign,
         model_type="roberta",
-        architectures={"masked": "RobertaForMaskedLM"},
+        architectures={**task_classes("Roberta"), "masked": "RobertaForMaskedLM"},
         prefix="roberta.",
         larger={"max_length": first_position},
         absent={"max_length": 510, "num_segments": 2, "epsilon": 1e-12},
@@ -52,6 +53,8 @@ class Roberta(Bert):
             Rename("masked.dense.{p}", "lm_head.dense.{p}"),
             Rename("masked.norm.{p}", "lm_head.layer_norm.{p}"),
             Rename("masked.bias", "lm_head.bias"),
+            *task_heads(text="classifier.out_proj", dense="classifier.dense"),
+            Rename("choice.head.dense.{p}", "roberta.pooler.dense.{p}"),
         ),
         ignored=r".*position_ids|(roberta\.)?pooler\.dense\.(weight|bias)|lm_head\.decoder\.(weight|bias)",
         fresh=(),

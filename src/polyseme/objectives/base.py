@@ -7,7 +7,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -136,8 +136,8 @@ class Objective(nn.Module):
 
     answers: ClassVar[tuple[str, ...]] = ()  # what its labels mean, where there is one a row
 
-    def batch(self, source: Source, *, seed: int, step: int) -> Batch:
-        """The batch of a step, a pure function of its arguments."""
+    def batch(self, source: Any, *, seed: int, step: int) -> Batch:
+        """The batch of a step, a pure function of its arguments; from whatever this objective draws."""
         return self.label(self.draw(source, seed=seed, step=step), source, seed=seed, step=step)
 
     def draw(self, source: Source, *, seed: int, step: int) -> Batch:
@@ -157,7 +157,7 @@ class Objective(nn.Module):
         """Losses by name, as sums."""
         raise NotImplementedError
 
-    def figures(self, means: Mapping[str, float], store: Store) -> dict[str, float]:
+    def figures(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
         """What else the mean losses on a text say of it."""
         return {}
 
@@ -191,5 +191,5 @@ class Together(Objective):
         correct = {name: right for outcome in outcomes for name, right in outcome.correct.items()}
         return Outcome(losses=losses, correct=correct)
 
-    def figures(self, means: Mapping[str, float], store: Store) -> dict[str, float]:
-        return {name: value for part in self.parts for name, value in part.figures(means, store).items()}
+    def figures(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
+        return {name: value for part in self.parts for name, value in part.figures(means, source).items()}

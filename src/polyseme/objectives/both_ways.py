@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -149,8 +149,8 @@ class Forward(NextToken):
     def num_asked(self, store: Store) -> int:
         return self._sentences(store).num_tokens - store.num_sentences
 
-    def figures(self, means: Mapping[str, float], store: Store) -> dict[str, float]:
-        return {"forwards_perplexity": perplexity(means["forwards"]), **super().figures(means, store)}
+    def figures(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
+        return {"forwards_perplexity": perplexity(means["forwards"]), **super().figures(means, source)}
 
 
 class Backward(Objective):
@@ -168,7 +168,7 @@ class Backward(Objective):
         nats, right = forward.nats(encoder, hidden, targets)
         return Outcome(losses={"backwards": nats.sum()}, correct={"backwards": right.sum()})
 
-    def figures(self, means: Mapping[str, float], store: Store) -> dict[str, float]:
+    def figures(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
         return {"backwards_perplexity": perplexity(means["backwards"])}
 
 

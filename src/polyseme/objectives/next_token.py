@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -53,9 +53,9 @@ class NextToken(Objective):
         """The nats of each target, and whether it was the likeliest."""
         return token_nats(hidden, *self.output(encoder), targets)
 
-    def figures(self, means: Mapping[str, float], store: Store) -> dict[str, float]:
-        bits = means[self.name] / math.log(2) * self.num_asked(store)
-        return {"bits_per_character": bits / max(1, store.num_characters)}
+    def figures(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
+        bits = means[self.name] / math.log(2) * self.num_asked(source.store)
+        return {"bits_per_character": bits / max(1, source.store.num_characters)}
 
     def num_asked(self, store: Store) -> int:
         """How many tokens are predicted in reading a text once."""

@@ -1,7 +1,6 @@
 """Write the translation of a row, token by token (Vaswani et al., 2017; McCann et al., 2017).
 
-A batch has pairs of about the same length, as many as fill it. Each epoch puts the pairs of a length in another order
-and cuts the batches anew, and these come in another order too.
+A batch has pairs of about the same length, as many as fill it.
 
 The answer is smoothed: a share of it lies evenly on all tokens but the padding (Szegedy et al., 2016). What that adds
 to the cost is linear in the scores, and needs no second softmax.
@@ -9,8 +8,6 @@ to the cost is linear in the scores, and needs no second softmax.
 
 from __future__ import annotations
 
-import functools
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -24,7 +21,8 @@ from polyseme.layers.linear import linear
 from polyseme.layers.softmax import linear_cross_entropy, token_nats
 from polyseme.models.base import Encoder
 from polyseme.models.decoder import Translator
-from polyseme.objectives.base import Objective, ObjectiveConfig, Source, generator, required
+from polyseme.objectives.base import Objective, ObjectiveConfig, Source, required
+from polyseme.objectives.by_length import Batches
 from polyseme.tensors import IGNORED, Batch, Encoded, Outcome
 from polyseme.text.parallel import find_pairs
 from polyseme.text.store import Store
@@ -53,7 +51,7 @@ class Translation(Objective):
         self.smoothing = config.smoothing
         self.pad, self.unknown, self.start, self.end = required(specials, "pad", "unknown", "start", "end")
         self.decoder = encoder.decoder()
-        self._cuts: tuple[object, _Cuts] | None = None
+        self._cuts: tuple[object, Batches, Numbers] | None = None
 
     def draw(self, source: Source, *, seed: int, step: int) -> Batch:
         store = source.store
@@ -72,12 +70,9 @@ class Translation(Objective):
         key = (source.store.fingerprint, source.length, num_tokens)
         kept = self._cuts  # another thread may draw from another text
         if kept is None or kept[0] != key:
-            kept = self._cuts = key, _cut(source.store, source.length, num_tokens)
-        cuts = kept[1]
-        epoch, place = divmod(step, len(cuts.bounds) - 1)
-        order, numbers = _epoch(cuts, seed, epoch)
-        number = numbers[place]
-        return cuts.first[order[cuts.bounds[number] : cuts.bounds[number + 1]]]
+            kept = self._cuts = key, *_cut(source.store, source.length, num_tokens)
+        _, batches, first = kept
+        return first[batches.draw(seed=seed, step=step)]
 
     def cost(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Outcome:
         labels = batch.labels["translation"]
@@ -105,17 +100,8 @@ class Translation(Objective):
         return linear(hidden, *self.decoder.output(encoder))
 
 
-@dataclass(frozen=True, eq=False)
-class _Cuts:
-    """Pairs, and how they are cut into batches once they are sorted by their length."""
-
-    first: Numbers  # the first sentence of each pair
-    longest: Numbers  # tokens of its longer side
-    bounds: Numbers  # where batches begin and end
-
-
-def _cut(store: Store, length: int, num_tokens: int) -> _Cuts:
-    """The pairs whose sides have at most `length` tokens, in batches of at most `num_tokens`, padding counted."""
+def _cut(store: Store, length: int, num_tokens: int) -> tuple[Batches, Numbers]:
+    """Batches of at most `num_tokens`, padding counted, of pairs with sides of at most `length`; and their firsts."""
     first = find_pairs(store)
     longest = np.maximum(np.diff(store.sentences)[first], np.diff(store.sentences)[first + 1])
     fitting = longest <= length
@@ -127,15 +113,7 @@ def _cut(store: Store, length: int, num_tokens: int) -> _Cuts:
         most = num_tokens // (2 * lengths[bounds[-1]])
         last = lengths[min(bounds[-1] + max(1, most), len(lengths)) - 1]
         bounds.append(min(bounds[-1] + max(1, num_tokens // (2 * last)), len(lengths)))
-    return _Cuts(first, longest, np.array(bounds))
-
-
-@functools.lru_cache(maxsize=4)
-def _epoch(cuts: _Cuts, seed: int, epoch: int) -> tuple[Numbers, Numbers]:
-    """The order of the pairs, by length and by chance where that is the same, and that of the batches."""
-    chance = generator(seed, "order", epoch)
-    order = np.argsort(cuts.longest + chance.random(len(cuts.longest)))
-    return order, chance.permutation(len(cuts.bounds) - 1)
+    return Batches(longest, np.array(bounds)), first
 
 
 def _padded(store: Store, sentences: Numbers, padding: int) -> Tensor:

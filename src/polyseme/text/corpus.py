@@ -10,6 +10,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -105,10 +106,10 @@ class Corpus:
 class Reader:
     """One pass over one file."""
 
-    def __init__(self, file: Path, column: str, tally: Tally) -> None:
+    def __init__(self, file: Path, column: str = "text", tally: Tally | None = None) -> None:
         self.file = file
         self.column = column
-        self.tally = tally
+        self.tally = tally or Tally()
         self.position = 0  # bytes on disk
         self.num_characters = 0
         self.num_bad = 0
@@ -125,7 +126,24 @@ class Reader:
             if format_of(self.file) == "txt":
                 yield from (line for _, line in self._lines(longest=LONGEST_ROW))
             else:
-                yield from map(self._mend, self._values())
+                yield from map(self.mend, self._values())
+
+    def records(self) -> Iterator[tuple[int, dict[str | None, Any]]]:
+        """The rows of a table by the names of its columns, each with the line it begins at, or its number in Parquet.
+
+        Fields that a line lacks are none; those that it has beyond its names are under no name.
+        """
+        records = {"jsonl": self._json_records, "csv": self._csv_records, "tsv": self._csv_records}
+        if format_of(self.file) == "txt":
+            raise DataError(f"{self.file} is not a table; write it as .tsv, .csv, .jsonl or .parquet")
+        with readable(self.file):
+            for number, record in records.get(format_of(self.file), self._parquet_records)():
+                yield number, {name: self._mended(value) for name, value in record.items()}
+
+    def content(self) -> Any:
+        """What a file that is JSON as a whole holds."""
+        with readable(self.file):
+            return self._parse("".join(self._texts()), 1)
 
     def _values(self) -> Iterator[str]:
         values = {"jsonl": self._json_values, "csv": self._csv_values, "tsv": self._csv_values}
@@ -133,7 +151,7 @@ class Reader:
 
     def _cut(self, values: Iterable[str]) -> Iterator[str]:
         for value in values:
-            text = self._mend(value)
+            text = self.mend(value)
             if len(text) <= LONGEST_LINE:
                 yield text
             else:
@@ -144,46 +162,71 @@ class Reader:
         return _gather((line for _, line in lines), blank_ends=True)
 
     def _json_values(self) -> Iterator[str]:
-        for number, line in self._lines(longest=LONGEST_ROW):
-            if not line or line.isspace():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                why = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-                raise DataError(f"{self.file}, line {number}: not JSON ({why}); mend the row or delete it") from None
+        for number, row in self._json_rows():
             if isinstance(row, dict):
                 if self.column not in row:
-                    raise self._no_column(f", line {number}", row)
+                    raise self.no_column(self.column, row, f", line {number}")
                 row = row[self.column]
             if isinstance(row, list) and all(isinstance(turn, str) for turn in row):
                 row = "\n".join(" ".join(turn.split()) for turn in row)
-            if row is not None and not isinstance(row, str):
-                raise DataError(
-                    f"{self.file}, line {number}: {self.column!r} is not a string; give text, or name another column"
-                )
-            yield row or ""
+            yield self._string(number, row)
+
+    def _json_records(self) -> Iterator[tuple[int, dict[str | None, Any]]]:
+        for number, row in self._json_rows():
+            if not isinstance(row, dict):
+                raise DataError(f'{self.file}, line {number}: not a row with columns; write it as {{"text": …}}')
+            yield number, row
+
+    def _json_rows(self) -> Iterator[tuple[int, Any]]:
+        for number, line in self._lines(longest=LONGEST_ROW):
+            if line and not line.isspace():
+                yield number, self._parse(line, number)
+
+    def _parse(self, text: str, number: int) -> Any:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as error:
+            why = "nested too deeply"
+            if isinstance(error, json.JSONDecodeError):
+                why, number = error.msg, number + error.lineno - 1
+            raise DataError(f"{self.file}, line {number}: not JSON ({why}); mend the row or delete it") from None
 
     def _csv_values(self) -> Iterator[str]:
+        rows = self._csv_rows()
+        _, header = next(rows, (1, []))
+        if self.column not in header:
+            raise self.no_column(self.column, header)
+        index = header.index(self.column)
+        for _, row in rows:
+            yield row[index] if index < len(row) else ""
+
+    def _csv_records(self) -> Iterator[tuple[int, dict[str | None, Any]]]:
+        rows = self._csv_rows()
+        _, header = next(rows, (1, []))
+        return ((number, dict(zip_longest(header, row))) for number, row in rows if row)
+
+    def _csv_rows(self) -> Iterator[tuple[int, list[str]]]:
         # The limit belongs to the whole process; raising it harms nobody.
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
         lines = (f"{line}\n" for _, line in self._lines(longest=LONGEST_ROW))
         # Quotes in TSV files are mostly plain text, and one left open would swallow the rest.
         tabbed = format_of(self.file) == "tsv"
         rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE) if tabbed else csv.reader(lines)
+        number = 1
         try:
-            header = next(rows, [])
-            if self.column not in header:
-                raise self._no_column("", header)
-            index = header.index(self.column)
             for row in rows:
-                yield row[index] if index < len(row) else ""
+                yield number, row
+                number = rows.line_num + 1
         except csv.Error as error:
             raise DataError(
                 f"{self.file}, line {rows.line_num}: not a CSV row ({error}); look for a quotation mark left open"
             ) from None
 
     def _parquet_values(self) -> Iterator[str]:
+        return (self._string(number, row[self.column]) for number, row in self._parquet_records(self.column))
+
+    def _parquet_records(self, column: str | None = None) -> Iterator[tuple[int, dict[str | None, Any]]]:
+        """Rows with all columns, or with one of them."""
         try:
             import pyarrow as arrow
             import pyarrow.parquet as parquet
@@ -192,18 +235,36 @@ class Reader:
         size = self.file.stat().st_size
         try:
             with parquet.ParquetFile(self.file, buffer_size=_BLOCK, pre_buffer=False) as table:
-                if self.column not in table.schema_arrow.names:
-                    raise self._no_column("", table.schema_arrow.names)
+                names = table.schema_arrow.names
+                if column is not None and column not in names:
+                    raise self.no_column(column, names)
                 num_rows = max(table.metadata.num_rows, 1)
-                row = 0
-                for batch in table.iter_batches(batch_size=256, columns=[self.column]):
-                    for value in batch.column(0).cast(arrow.large_binary()):
-                        row += 1
-                        self.position = size * row // num_rows
-                        yield self._decode(value.as_py() or b"")
+                number = 0
+                for batch in table.iter_batches(batch_size=256, columns=names if column is None else [column]):
+                    parts = [_raw(part).to_pylist() for part in batch.columns]
+                    for row in zip(*parts, strict=True):
+                        number += 1
+                        self.position = size * number // num_rows
+                        yield number, dict(zip(batch.schema.names, row, strict=True))
         except arrow.ArrowException as error:
             why = str(error).splitlines()[0]
             raise DataError(f"{self.file}: not a readable Parquet file ({why:.120}); write it again") from None
+
+    def _string(self, number: int, value: Any) -> str:
+        if isinstance(value, bytes):
+            return self._decode(value)
+        if value is not None and not isinstance(value, str):
+            raise DataError(
+                f"{place_of(self.file, number)}: {self.column!r} is not a string; give text, or name another column"
+            )
+        return value or ""
+
+    def _mended(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._mended(part) if isinstance(part, str | bytes) else part for part in value]
+        if isinstance(value, bytes):
+            value = self._decode(value)
+        return self.mend(value) if isinstance(value, str) else value
 
     def _decode(self, data: bytes) -> str:
         text = data.decode("utf-8", "replace")
@@ -264,7 +325,7 @@ class Reader:
                 self._count(text, 0 if text.isascii() else text.count("\ufffd") - block.count(b"\xef\xbf\xbd"))
                 if self.num_characters > _ENOUGH:
                     self._judge(sample)
-                yield self._mend(text) if "\0" in text else text  # surrogates come only out of JSON escapes
+                yield self.mend(text) if "\0" in text else text  # surrogates come only out of JSON escapes
                 block = stream.read(_BLOCK)
             tail = decoder.decode(b"", final=True)
             self._count(tail, len(tail))
@@ -277,7 +338,8 @@ class Reader:
         self.num_bad += num_bad
         self.tally.replaced += num_bad
 
-    def _mend(self, text: str) -> str:
+    def mend(self, text: str) -> str:
+        """Replace what no encoding knows, one character for one."""
         if "\0" in text or not (text.isascii() or _encodable(text)):
             text, num_bad = _UNFIT.subn("\ufffd", text)
             self._count("", num_bad)
@@ -288,9 +350,10 @@ class Reader:
             share = f"{self.num_bad} bad bytes of {self.num_characters}"
             raise DataError(f"{self.file} is not UTF-8 ({share}); {_advice(self.file, _guess(sample))}")
 
-    def _no_column(self, place: str, known: Iterable[str]) -> DataError:
+    def no_column(self, column: str, known: Iterable[str], place: str = "") -> DataError:
+        """The complaint about a column that is not there."""
         shown = (" ".join(str(name).split()) for name in known)  # quoted, a name may run over lines
-        return DataError(f"{self.file}{place}: no column {self.column!r}{nearest(self.column, shown)}")
+        return DataError(f"{self.file}{place}: no column {column!r}{nearest(column, shown)}")
 
 
 def _gather(lines: Iterable[str], *, blank_ends: bool = False) -> Iterator[str]:
@@ -361,6 +424,21 @@ def _stem(file: Path) -> Path:
 def format_of(file: Path) -> str:
     """How a file is read, by its ending."""
     return FORMATS.get(_stem(file).suffix.lower(), "txt")
+
+
+def _raw(part: Any) -> Any:
+    """A stretch of a Parquet column with its text as bytes, because what is not UTF-8 would be an error."""
+    import pyarrow as arrow
+
+    texts = (arrow.string(), arrow.large_string())
+    if arrow.types.is_list(part.type) and part.type.value_type in texts:
+        return part.cast(arrow.list_(arrow.large_binary()))
+    return part.cast(arrow.large_binary()) if part.type in texts else part
+
+
+def place_of(file: Path, number: int) -> str:
+    """Where a row is, as a message says it."""
+    return f"{file}, {'row' if format_of(file) == 'parquet' else 'line'} {number}"
 
 
 def _unpacked(file: Path, raw: BinaryIO) -> BinaryIO:

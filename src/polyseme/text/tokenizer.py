@@ -117,8 +117,8 @@ class Tokenizer:
         self.spacing = Spacing(config.segmenter)
         cut_by = config.segmenter if config.segmenter != "none" else ""
         self.fingerprint = hashlib.sha256((backend.to_str() + cut_by).encode()).hexdigest()
-        self._single = _Template.probe(backend, pair=False)
-        self._pair = _Template.probe(backend, pair=True)
+        self.single_template = Template.probe(backend, pair=False)
+        self.pair_template = Template.probe(backend, pair=True)
 
     @property
     def vocab_size(self) -> int:
@@ -184,7 +184,8 @@ class Tokenizer:
         self, text: str, pair: str | None = None, *, specials: bool = True, max_length: int | None = None
     ) -> Tokens:
         """Encode a text or a pair; over `max_length` tokens, the longer of the two is cut at its end."""
-        template = (self._single if pair is None else self._pair) if specials else _Template.none(pair is not None)
+        framed = self.single_template if pair is None else self.pair_template
+        template = framed if specials else Template.none(pair is not None)
         room = None if max_length is None else max(0, max_length - template.num_specials)
         parts = [self._part(given, room) for given in (text, pair) if given is not None]
         return self._assemble(template, parts, room)
@@ -193,14 +194,16 @@ class Tokenizer:
         self, texts: Sequence[str], *, specials: bool = True, max_length: int | None = None
     ) -> list[Tokens]:
         """Encode many texts, in parallel."""
-        if any(len(text) > _PIECE for text in texts):
-            return [self.encode(text, specials=specials, max_length=max_length) for text in texts]
-        template = self._single if specials else _Template.none(False)
+        template = self.single_template if specials else Template.none(False)
+        return self.encode_rows([(text,) for text in texts], template, max_length=max_length)
+
+    def encode_rows(
+        self, rows: Sequence[tuple[str, ...]], template: "Template", *, max_length: int | None = None
+    ) -> list[Tokens]:
+        """Encode rows of as many texts as the template frames, in parallel."""
         room = None if max_length is None else max(0, max_length - template.num_specials)
-        spaced = [self.spacing.place(mend(text)) for text in texts]
-        encodings = guarded(self.backend.encode_batch, [text for text, _ in spaced], add_special_tokens=False)
-        parts = [_Part.of([(0, encoding, places)]) for encoding, (_, places) in zip(encodings, spaced, strict=True)]
-        return [self._assemble(template, [part], room) for part in parts]
+        parts = iter(self._parts([text for row in rows for text in row], room))
+        return [self._assemble(template, [next(parts) for _ in row], room) for row in rows]
 
     def encode_ids(self, texts: Sequence[str]) -> list[NDArray[np.uint32]]:
         """The ids alone, without special tokens: the fast way."""
@@ -225,6 +228,17 @@ class Tokenizer:
         """The id of a token, or None."""
         return self.backend.token_to_id(token) if mend(token) == token else None
 
+    def normalize(self, word: str) -> str:
+        """A word as the vocabulary would spell it."""
+        normalizer = self.backend.normalizer
+        return str(normalizer.normalize_str(word)).strip() if normalizer else word
+
+    def with_specials(self, tokens: Sequence[str]) -> "Tokenizer":
+        """The same tokenizer with special tokens behind its vocabulary, but for those that it has."""
+        backend = tokenizers.Tokenizer.from_str(self.backend.to_str())
+        backend.add_special_tokens([AddedToken(token, normalized=False) for token in tokens])
+        return Tokenizer(backend, self.config, self.specials)
+
     def token(self, id: int) -> str:
         """The token of an id."""
         token = self.backend.id_to_token(id) if 0 <= id < 1 << 32 else None
@@ -235,7 +249,7 @@ class Tokenizer:
     @property
     def frame(self) -> tuple[list[int], list[int]]:
         """The ids that stand before and after a text."""
-        before, after = ([number for number, _ in added] for added in self._single.added)
+        before, after = ([number for number, _ in added] for added in self.single_template.added)
         return before, after
 
     @property
@@ -284,6 +298,13 @@ class Tokenizer:
             return cls(backend, config, _specials(backend, _names(settings, config), config.kind))
         return cls.build(read_published(folder, settings))
 
+    def _parts(self, texts: Sequence[str], room: int | None) -> list["_Part"]:
+        if any(len(text) > _PIECE for text in texts):
+            return [self._part(text, room) for text in texts]
+        spaced = [self.spacing.place(mend(text)) for text in texts]
+        encodings = guarded(self.backend.encode_batch, [text for text, _ in spaced], add_special_tokens=False)
+        return [_Part.of([(0, encoding, places)]) for encoding, (_, places) in zip(encodings, spaced, strict=True)]
+
     def _part(self, text: str, room: int | None) -> "_Part":
         if room is None and len(text) > LONGEST_TEXT:
             raise DataError(f"a text of {size(len(text))} is too long to encode at once; set a max_length or cut it")
@@ -299,7 +320,7 @@ class Tokenizer:
                 break
         return _Part.of(encodings)
 
-    def _assemble(self, template: "_Template", parts: list["_Part"], room: int | None) -> Tokens:
+    def _assemble(self, template: "Template", parts: list["_Part"], room: int | None) -> Tokens:
         if room is not None:
             lengths = sorted(len(part.ids) for part in parts)
             shorter, longer = (0, *lengths)[-2:]
@@ -353,7 +374,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Template:
+class Template:
     """Which special tokens stand before, between and after the texts."""
 
     added: list[list[tuple[int, int]]]  # id and segment, one list more than there are texts
@@ -364,11 +385,11 @@ class _Template:
         return sum(map(len, self.added))
 
     @classmethod
-    def none(cls, pair: bool) -> "_Template":
+    def none(cls, pair: bool) -> "Template":
         return cls([[], [], []] if pair else [[], []], [0, 1] if pair else [0])
 
     @classmethod
-    def probe(cls, backend: tokenizers.Tokenizer, *, pair: bool) -> "_Template":
+    def probe(cls, backend: tokenizers.Tokenizer, *, pair: bool) -> "Template":
         """Ask the library what it adds, so that any tokenizer.json is followed."""
         encoding = guarded(backend.encode, "a", "a") if pair else guarded(backend.encode, "a")
         template = cls.none(pair)

@@ -17,6 +17,7 @@ from polyseme.errors import ConfigError, TrainingError
 from polyseme.learning import LearnerState, Step, Values
 from polyseme.models.base import Encoder
 from polyseme.objectives.base import Objective, Source, Together
+from polyseme.tasks.examples import Examples
 from polyseme.tensors import Batch
 from polyseme.train.averaging import Averaging
 from polyseme.train.plan import PlanConfig, averaged, decays, layer_rates, rate_at, shortening
@@ -34,7 +35,7 @@ class GradientLearner:
     random state and no position in the data to save.
     """
 
-    def __init__(self, encoder: Encoder, objective: Together, source: Source, plan: PlanConfig) -> None:
+    def __init__(self, encoder: Encoder, objective: Together, source: Source | Examples, plan: PlanConfig) -> None:
         self.encoder = encoder
         self.objective = objective
         self.source = source
@@ -146,7 +147,7 @@ class GradientLearner:
                 f"the last good checkpoint is kept: try a lower plan.rate than {self.plan.rate:g}"
             )
 
-    def evaluate(self, source: Source, *, num_batches: int) -> dict[str, float]:
+    def evaluate(self, source: Source | Examples, *, num_batches: int) -> dict[str, float]:
         """Mean nats and accuracy on the first batches of a text."""
         with self.averaging.settled():
             return evaluate(self.encoder, self.objective, source, num_batches=num_batches)
@@ -222,7 +223,7 @@ def _optimizer(encoder: Encoder, weights: Mapping[str, Tensor], plan: PlanConfig
     return torch.optim.AdamW(parts, lr=plan.rate, betas=(plan.beta1, plan.beta2), eps=plan.epsilon, fused=True)
 
 
-def draw(objective: Objective, source: Source, plan: PlanConfig, step: int) -> Batch:
+def draw(objective: Objective, source: Source | Examples, plan: PlanConfig, step: int) -> Batch:
     """What is learnt from at a step, counted from 0."""
     source = dataclasses.replace(source.shortened(shortening(plan, step)), num_steps=plan.steps)
     return objective.batch(source, seed=plan.seed, step=step)
@@ -238,7 +239,9 @@ def going_on(encoder: Encoder, batch: Batch, carried: Mapping[str, Tensor]) -> B
     return dataclasses.replace(batch, carried=carried)
 
 
-def evaluate(encoder: Encoder, objective: Objective, source: Source, *, num_batches: int) -> dict[str, float]:
+def evaluate(
+    encoder: Encoder, objective: Objective, source: Source | Examples, *, num_batches: int
+) -> dict[str, float]:
     """Mean nats and accuracy by loss term on the first batches of a text, the same ones every time."""
     encoder.eval()
     objective.eval()
@@ -258,7 +261,7 @@ def evaluate(encoder: Encoder, objective: Objective, source: Source, *, num_batc
                 right[name] = right.get(name, 0.0) + number.item()
     figures = {name: sums[name] / max(1, counts[name]) for name in sums}
     figures |= {f"{name}_accuracy": right[name] / max(1, counts[name]) for name in right}
-    return figures | objective.figures(figures, source.store)
+    return figures | objective.figures(figures, source)
 
 
 def _dropout_seed(seed: int, step: int) -> int:

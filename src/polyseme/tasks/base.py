@@ -1,0 +1,157 @@
+"""What every task is: a head that asks only for an encoder's widths and summary, so that it fits every family."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, Literal, TypeVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from polyseme.config import Config
+from polyseme.errors import ConfigError
+from polyseme.layers.dropout import Dropout
+from polyseme.models.base import Encoder
+from polyseme.objectives.base import Objective, Together
+from polyseme.objectives.next_token import NextToken
+from polyseme.tasks.examples import Examples, Item
+from polyseme.tasks.features import Features, Mixed, Recurrent, Top
+from polyseme.tasks.layout import Layout
+from polyseme.tensors import IGNORED, Batch, Encoded, Outcome, State
+from polyseme.text.labelled import Example
+
+Asked = TypeVar("Asked", bound=Example)
+Prediction = TypeVar("Prediction")
+Method = Literal["full", "frozen", "mix"]
+
+
+class TaskConfig(Config):
+    """What every task can be asked about."""
+
+    method: Method = "full"  # which weights move: all, or only those above the top layer or a mix of all layers
+    dropout: float = Field(0.1, ge=0, lt=1)  # of what the task reads
+    width: int = Field(200, ge=1)  # of the task's own network, in each direction
+    penalty: float = Field(0.001, ge=0)  # what keeps a mix near the mean of the layers
+    language_model: float = Field(0.5, ge=0)  # how much the next token counts beside the task, for families with marks
+
+
+class Task(Objective, Generic[Asked, Prediction]):
+    """Learns from examples, answers, and tells how far answers are right."""
+
+    criterion: ClassVar[str]  # the score that tells the better of two models
+
+    def __init__(self, name: str, config: TaskConfig, encoder: Encoder) -> None:
+        super().__init__()
+        self.name = name
+        self.features = _features(config, encoder)
+
+    def read(self, layout: Layout, examples: Sequence[Asked], *, num_rows: int) -> Examples:
+        """Examples as the model reads them, so many a batch; labels that are not known are not asked for."""
+        return Examples.of(self.items(layout, examples), layout, num_rows=num_rows)
+
+    def items(self, layout: Layout, examples: Sequence[Asked]) -> Sequence[Item]:
+        """The rows of examples, and what is right."""
+        raise NotImplementedError
+
+    def draw(self, source: Examples, *, seed: int, step: int) -> Batch:  # type: ignore[override]  # and from no text
+        return source.batch(source.batches.draw(seed=seed, step=step), self.name)
+
+    def cost(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Outcome:
+        scores = self.scores(encoder, encoded, batch)
+        loss, right = self.compare(scores, batch.labels[self.name][:: batch.group])
+        loss = loss + batch.counts[self.name] * self.features.penalty()
+        return Outcome(losses={self.name: loss}, correct={} if right is None else {self.name: right})
+
+    def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
+        """What the head says to each item, (items, …)."""
+        raise NotImplementedError
+
+    def compare(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
+        """What the scores cost, summed, and how many are right."""
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def predict(self, encoder: Encoder, source: Examples) -> list[Prediction]:
+        """An answer to each example, in order."""
+        encoder.eval()
+        self.eval()
+        found: dict[int, Tensor] = {}
+        for numbers in source.batches:
+            batch = source.batch(numbers, self.name).to(encoder.device)
+            scores = self.scores(encoder, encoder(batch), batch).double().cpu()
+            found.update(zip(numbers.tolist(), scores, strict=True))
+        answers = []
+        for _, group in itertools.groupby(range(len(found)), key=lambda number: source.items[number].example):
+            parts = list(group)
+            answers.append(self.answer([source.items[n] for n in parts], [found[n] for n in parts]))
+        return answers
+
+    def answer(self, items: Sequence[Any], scores: Sequence[Tensor]) -> Prediction:
+        """The answer to an example from the scores of its items, which may have more places than they have."""
+        raise NotImplementedError
+
+    def score(self, predicted: Sequence[Prediction], gold: Sequence[Asked]) -> dict[str, float]:
+        """How far answers are right."""
+        raise NotImplementedError
+
+
+def _features(config: TaskConfig, encoder: Encoder) -> Features:
+    if config.method == "mix":
+        if len(encoder.widths) == 1:
+            raise ConfigError("task.method: this family has one layer, and nothing to mix; say frozen")
+        return Mixed(encoder, config.width, config.dropout, config.penalty)
+    # What knows no context gets a network that does.
+    if config.method == "frozen" or encoder.context == "none":
+        return Recurrent(encoder, config.width, config.dropout)
+    return Top(encoder)
+
+
+class Head(nn.Module):
+    """Scores from vectors, with a layer of its own between them where it is asked for."""
+
+    def __init__(self, width: int, num_scores: int, *, dropout: float, inner_width: int = 0, bias: bool = True) -> None:
+        super().__init__()
+        self.drop = Dropout(dropout)
+        self.dense = nn.Linear(width, inner_width) if inner_width else None
+        self.output = nn.Linear(inner_width or width, num_scores, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.dense is not None:
+            x = torch.tanh(self.dense(self.drop(x)))
+        return self.output(self.drop(x))  # type: ignore[no-any-return]
+
+
+class LanguageModel(NextToken):
+    """The next token of the rows of a task, which keeps a model from forgetting (Radford et al., 2018, equation 5)."""
+
+    def label(self, batch: Batch, source: Any, *, seed: int, step: int) -> Batch:
+        labels = torch.full_like(batch.ids, IGNORED)
+        labels[:, :-1] = batch.ids[:, 1:].where(batch.mask[:, 1:], IGNORED)
+        return batch.labelled(self.name, labels)
+
+    def figures(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
+        return {}
+
+
+class Tuning(Together):
+    """A task, perhaps beside a language model, on an encoder that learns along or stays as it is."""
+
+    def __init__(self, task: Task[Any, Any], config: TaskConfig, encoder: Encoder) -> None:
+        self.frozen = config.method != "full"
+        beside = encoder.layout == "marked" and not self.frozen and config.language_model > 0
+        others: dict[str, Objective] = {LanguageModel.name: LanguageModel()} if beside else {}
+        super().__init__({task.name: task, **others}, weights=dict.fromkeys(others, config.language_model))
+
+    @property
+    def task(self) -> Task[Any, Any]:
+        return self.parts[0]  # type: ignore[return-value]
+
+    def forward(self, encoder: Encoder, batch: Batch, state: State | None = None) -> Outcome:
+        if not self.frozen:
+            return super().forward(encoder, batch, state)
+        encoder.eval()
+        with torch.no_grad():
+            encoded = encoder(batch, state)
+        return self.cost(encoder, encoded, batch)

@@ -1,0 +1,77 @@
+"""The class of a text, or of how two texts are related."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from polyseme.models.base import Encoder
+from polyseme.tasks.base import TaskConfig
+from polyseme.tasks.examples import Item
+from polyseme.tasks.metrics import accuracy, macro_f1, matthews
+from polyseme.tasks.texts import TextTask
+from polyseme.tensors import IGNORED
+from polyseme.text.labelled import ClassifyExample, PairExample
+
+
+class ClassifyConfig(TaskConfig):
+    """The classes."""
+
+    kind: Literal["classify", "pair"] = "classify"
+    labels: tuple[str, ...] = Field(min_length=2)
+    weights: tuple[float, ...] = ()  # how much an example of each class counts; all the same if nothing is said
+
+    @model_validator(mode="after")
+    def _a_weight_for_each(self) -> ClassifyConfig:
+        if self.weights and len(self.weights) != len(self.labels):
+            raise ValueError(f"weights: {len(self.weights)} for {len(self.labels)} labels; give one for each")
+        return self
+
+
+@dataclass(frozen=True, kw_only=True)
+class Classified:
+    """The likeliest class."""
+
+    label: str
+    probabilities: Mapping[str, float]  # of all classes
+
+
+class Classify(TextTask[ClassifyExample | PairExample, Classified]):
+    """A score for each class."""
+
+    criterion = "accuracy"
+
+    def __init__(self, config: ClassifyConfig, encoder: Encoder) -> None:
+        num_texts = 2 if config.kind == "pair" else 1
+        super().__init__(config.kind, config, encoder, len(config.labels), num_texts=num_texts)
+        self.labels = {label: number for number, label in enumerate(config.labels)}
+        self.weights = config.weights
+
+    def right(self, example: ClassifyExample | PairExample) -> int:
+        return self.labels.get(example.label, IGNORED)
+
+    def compare(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        weight = scores.new_tensor(self.weights) if self.weights else None
+        loss = F.cross_entropy(scores, labels, weight=weight, ignore_index=IGNORED, reduction="sum")
+        return loss, (scores.argmax(-1) == labels).sum()
+
+    def answer(self, items: Sequence[Item], scores: Sequence[Tensor]) -> Classified:
+        probabilities = dict(zip(self.labels, scores[0].softmax(-1).tolist(), strict=True))
+        return Classified(label=max(probabilities, key=probabilities.__getitem__), probabilities=probabilities)
+
+    def score(self, predicted: Sequence[Classified], gold: Sequence[ClassifyExample | PairExample]) -> dict[str, float]:
+        theirs, mine = [example.label for example in gold], [answer.label for answer in predicted]
+        measures = {"accuracy": accuracy, "macro_f1": macro_f1, "matthews": matthews}
+        return {name: measure(theirs, mine) for name, measure in measures.items()}
+
+
+def balance(labels: Sequence[str], examples: Sequence[ClassifyExample | PairExample]) -> tuple[float, ...]:
+    """Weights by which every class counts as much as any other."""
+    counts = Counter(example.label for example in examples)
+    return tuple(len(examples) / (len(labels) * max(1, counts[label])) for label in labels)

@@ -1,0 +1,66 @@
+"""What tasks about one or two whole texts share: the summary of a row, or of two that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from polyseme.models.base import Encoder
+from polyseme.tasks.base import Asked, Head, Prediction, Task, TaskConfig
+from polyseme.tasks.examples import Item
+from polyseme.tasks.features import Features
+from polyseme.tasks.layout import Layout
+from polyseme.tensors import Batch, Encoded
+
+
+class TextTask(Task[Asked, Prediction]):
+    """Scores from one vector an example."""
+
+    symmetric: ClassVar[bool] = False  # two texts in either order are the same; those between marks are read in both
+
+    def __init__(self, name: str, config: TaskConfig, encoder: Encoder, num_scores: int, *, num_texts: int) -> None:
+        super().__init__(name, config, encoder)
+        self.head = text_head(config, encoder, self.features, num_scores, num_texts=num_texts)
+
+    def items(self, layout: Layout, examples: Sequence[Asked]) -> list[Item]:
+        groups = [self._rows(layout, example.texts) for example in examples]
+        return [
+            Item(example=number, rows=rows, label=self.right(example))
+            for number, (rows, example) in enumerate(zip(layout.rows(groups), examples, strict=True))
+        ]
+
+    def _rows(self, layout: Layout, texts: tuple[str, ...]) -> list[tuple[str, ...]]:
+        if not layout.joins:
+            return [(text,) for text in texts]
+        # Radford et al., 2018, section 3.3.
+        return [texts, texts[::-1]] if self.symmetric and layout.encoder.layout == "marked" else [texts]
+
+    def right(self, example: Asked) -> float:
+        """What is right to say to an example, or IGNORED."""
+        raise NotImplementedError
+
+    def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
+        summary = self.features.summarize(encoder, encoded, self.features(encoded))
+        if batch.group == 2:
+            left, right = summary[0::2], summary[1::2]
+            summary = compare_vectors(left, right) if encoder.layout == "apart" else left + right
+        return self.head(summary)  # type: ignore[no-any-return]
+
+
+def text_head(config: TaskConfig, encoder: Encoder, features: Features, num_scores: int, *, num_texts: int) -> Head:
+    """What scores so many texts."""
+    width, inner_width = features.summary_width, 0
+    if num_texts > 1 and encoder.layout == "apart":
+        width, inner_width = 4 * width, width  # a linear map of what is compared would weigh, but not tell apart
+    elif encoder.layout == "framed" and not encoder.pools and config.method == "full":
+        inner_width = width
+    bias = encoder.layout != "marked"  # as transformers has it
+    return Head(width, num_scores, dropout=config.dropout, inner_width=inner_width, bias=bias)
+
+
+def compare_vectors(left: Tensor, right: Tensor) -> Tensor:
+    """Two vectors beside what tells them apart, (…, 4 D) (Mou et al., 2016; Conneau et al., 2017)."""
+    return torch.cat([left.expand_as(right), right, (left - right).abs(), left * right], -1)

@@ -1,0 +1,160 @@
+"""Examples of every task that a tiny model learns in a few steps, and a tiny model of every family."""
+
+import dataclasses
+import functools
+import random
+from pathlib import Path
+
+import torch
+
+from polyseme.models import FAMILIES
+from polyseme.tasks import build_task, read_task
+from polyseme.tasks.layout import Layout, add_marks
+from polyseme.tasks.similarity import scale_of
+from polyseme.text.labelled import (
+    Answer,
+    ChoiceExample,
+    ClassifyExample,
+    PairExample,
+    SimilarityExample,
+    SpanExample,
+    TagExample,
+    find_labels,
+)
+from polyseme.text.tokenizer import Tokenizer
+from polyseme.train.learner import GradientLearner
+from polyseme.train.plan import PlanConfig
+from polyseme.train.recipe import Recipe
+
+KINDS = ("classify", "pair", "similarity", "choice", "tag", "span")
+# One of each file; the others differ in nothing that a task could see.
+DIFFERENT = [name for name in FAMILIES if name not in ("wordclass", "svd", "cbow", "glove", "mbert")]
+FILLERS = ("the", "old", "man", "saw", "a", "small", "house", "near", "river", "with", "two", "large", "trees")
+COLOURS = ["red", "blue"]
+ANIMALS = ["dog", "cat"]
+RATES = {"elmo": 2e-2, "ulmfit": 2e-2, "skipgram": 2e-2, "onehot": 3e-2, "cove": 5e-3}
+SIZES = {"width": 32, "num_layers": 2, "num_heads": 2, "inner_width": 128, "dropout": 0.0, "embedding_width": 16}
+SIZES |= {"cell_width": 32, "character_width": 8, "filters": ((1, 8), (2, 16)), "num_highways": 1, "max_length": 40}
+
+
+def some(chance, *, least=2, most=6):
+    return [chance.choice(FILLERS) for _ in range(chance.randint(least, most))]
+
+
+def with_one(chance, words, others):
+    words.insert(chance.randint(0, len(words)), chance.choice(others))
+    return words
+
+
+def example(kind, chance, row):
+    place = {"file": Path("made-up.tsv"), "row": row}
+    words, others = some(chance), some(chance)
+    colourful = chance.random() < 0.5
+    with_one(chance, others, COLOURS if colourful else ANIMALS)
+    label = "colour" if colourful else "animal"
+    if kind == "classify":
+        return ClassifyExample(text=" ".join(others), label=label, **place)
+    if kind == "pair":
+        return PairExample(text_a=" ".join(words), text_b=" ".join(others), label=label, **place)
+    if kind == "similarity":
+        return SimilarityExample(
+            text_a=" ".join(words), text_b=" ".join(others), score=5.0 if colourful else 1.0, **place
+        )
+    if kind == "choice":
+        choices = [" ".join(some(chance)) for _ in range(chance.choice([1, 2]))]
+        answer = chance.randint(0, len(choices))
+        choices.insert(answer, " ".join(with_one(chance, some(chance), COLOURS)))
+        return ChoiceExample(context=" ".join(words), choices=tuple(choices), answer=answer, **place)
+    if kind == "tag":
+        words = [*words, *others]
+        tags = ["B-COLOUR" if word in COLOURS else "B-ANIMAL" if word in ANIMALS else "O" for word in words]
+        return TagExample(words=tuple(words), tags=tuple(tags), **place)
+    passage = " ".join(others)
+    answer = next((word for word in others if word in COLOURS), None)
+    answers = (Answer(answer, passage.index(answer)),) if answer else ()
+    return SpanExample(id=str(row), question="which red or blue", passage=passage, answers=answers, **place)
+
+
+@functools.cache
+def examples(kind, number=48, seed=0):
+    chance = random.Random(f"{kind} {seed}")
+    return [example(kind, chance, row) for row in range(1, number + 1)]
+
+
+@functools.cache
+def texts():
+    chance = random.Random(0)
+    return [" ".join([*some(chance), *COLOURS, *ANIMALS, "which or"]) for _ in range(40)]
+
+
+@functools.cache
+def tokenizer_of(family):
+    config = Recipe.preset(family, "tiny").tokenizer.replace(min_count=1)
+    return Tokenizer.train(config, texts(), vocab_size=330)
+
+
+def encoder_of(family, seed=0, **sizes):
+    kind, tokenizer = FAMILIES[family], tokenizer_of(family)
+    torch.manual_seed(seed)
+    sizes = {**SIZES, **sizes, "vocab_size": tokenizer.vocab_size}
+    encoder = kind(kind.Config(**{name: size for name, size in sizes.items() if name in kind.Config.model_fields}))
+    encoder.spell(tokenizer)
+    with torch.no_grad():
+        for weight in encoder.parameters():
+            weight.mul_(3 if weight.dim() > 1 and encoder.layout != "apart" else 1)  # as if it were wider
+    return encoder
+
+
+@dataclasses.dataclass
+class Tuned:
+    """A tiny model with a task."""
+
+    encoder: torch.nn.Module
+    tuning: torch.nn.Module
+    layout: Layout
+
+    @property
+    def task(self):
+        return self.tuning.task
+
+    def read(self, examples, num_rows=16):
+        return self.task.read(self.layout, examples, num_rows=num_rows)
+
+    def predict(self, examples, num_rows=16):
+        return self.task.predict(self.encoder, self.read(examples, num_rows))
+
+    def learner(self, examples, *, num_rows=16, **plan):
+        settings = {"steps": 40, "rate": 1e-2, "warmup": 0.1, **plan}
+        return GradientLearner(self.encoder, self.tuning, self.read(examples, num_rows), PlanConfig(**settings))
+
+
+def tuned(family, kind, *, max_length=40, sizes=None, **settings):
+    encoder = encoder_of(family, **(sizes or {}))
+    tokenizer = add_marks(encoder, tokenizer_of(family))
+    if kind in ("classify", "pair", "tag"):
+        settings.setdefault("labels", find_labels(examples(kind)))
+    elif kind == "similarity":
+        settings = {**scale_of(examples(kind)), **settings}
+    settings = {"dropout": 0.0, "width": 16, **settings}
+    return Tuned(
+        encoder, build_task(read_task(kind, **settings), encoder), Layout(encoder, tokenizer, max_length=max_length)
+    )
+
+
+def majority(kind, gold):
+    """The score of saying the same to everything."""
+    if kind in ("classify", "pair", "choice"):
+        labels = [label for example in gold for label in example.labels]
+        return max(map(labels.count, labels)) / len(labels)
+    return sum(not example.answers for example in gold) / len(gold) if kind == "span" else 0.0
+
+
+def check_learning(family, kind, **settings):
+    """In a few steps a model costs less, and is better on other examples than the majority."""
+    settings = {"language_model": 0.0, **settings}  # which takes more steps
+    model, fresh = tuned(family, kind, sizes={"num_layers": 1}, **settings), examples(kind, 48, seed=1)
+    losses = [step.losses[kind] for step in model.learner(examples(kind, 64), rate=RATES.get(family, 1e-2)).steps()]
+    assert sum(losses[-4:]) / 4 < 0.7 * losses[0]
+    scores = model.task.score(model.predict(fresh), fresh)
+    assert scores[model.task.criterion] > majority(kind, fresh) + 0.1
+    return losses, scores

@@ -1,0 +1,313 @@
+"""Figures worked by hand, and scorers of answers and entities written a second time, step by step."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polyseme.tasks.metrics import (
+    AnswerScore,
+    Counts,
+    Entity,
+    accuracy,
+    best_threshold,
+    entity_counts,
+    find_entities,
+    label_counts,
+    macro_f1,
+    marks_entities,
+    matthews,
+    micro_f1,
+    normalize_answer,
+    pearson,
+    score_answer,
+    score_answers,
+    spearman,
+    tag_accuracy,
+)
+
+GOLD, PREDICTED = list("aaabbc"), list("aabbba")
+
+
+def test_labels():
+    assert accuracy(GOLD, PREDICTED) == micro_f1(GOLD, PREDICTED, "abc") == 4 / 6
+    assert label_counts(GOLD, PREDICTED) == {
+        "a": Counts(num_right=2, num_found=3, num_gold=3),
+        "b": Counts(num_right=2, num_found=3, num_gold=2),
+        "c": Counts(num_right=0, num_found=0, num_gold=1),
+    }
+    assert macro_f1(GOLD, PREDICTED) == pytest.approx((4 / 6 + 4 / 5 + 0) / 3)
+    assert micro_f1(GOLD, PREDICTED, "a") == 4 / 6
+    assert micro_f1(GOLD, PREDICTED, "bc") == 2 * 2 / (3 + 3)
+    assert micro_f1(GOLD, PREDICTED, "d") == 0
+    # 4 of 6 right; 3 * 3 + 3 * 2 by chance; the squares of how often each was given and was there.
+    assert matthews(GOLD, PREDICTED) == pytest.approx((6 * 4 - 15) / ((36 - 18) * (36 - 14)) ** 0.5)
+    assert matthews(GOLD, GOLD) == 1
+    assert matthews(GOLD, list("aaaaaa")) == matthews([], []) == accuracy([], []) == macro_f1([], []) == 0
+    for function in (accuracy, label_counts, entity_counts):
+        with pytest.raises(ValueError, match="zip"):
+            function(["a"], [])
+
+
+def test_what_was_found():
+    counts = Counts(num_right=1, num_found=4, num_gold=2)
+    assert (counts.precision, counts.recall, counts.f1) == (1 / 4, 1 / 2, 1 / 3)
+    assert (Counts().precision, Counts().recall, Counts().f1) == (0, 0, 0)
+    assert counts + counts == Counts(num_right=2, num_found=8, num_gold=4)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=2, max_size=30))
+def test_of_two_labels_matthews_is_pearson(pairs):
+    gold, predicted = zip(*pairs, strict=True)
+    assert matthews(gold, predicted) == pytest.approx(pearson(gold, predicted) or 0, abs=1e-9)
+
+
+def test_correlations():
+    assert pearson([1, 2, 3], np.array([1, 3, 2])) == pytest.approx(0.5)
+    # Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
+    assert spearman([1, 5, 5, 100], [-3, -2, -1, 0]) == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
+    chance = np.random.default_rng(0)
+    gold, predicted = chance.integers(5, size=200), chance.normal(size=200).round(1)
+    assert spearman(gold, predicted) == pytest.approx(scipy.stats.spearmanr(gold, predicted).statistic)
+    assert pearson(gold, predicted) == pytest.approx(scipy.stats.pearsonr(gold, predicted).statistic)
+    assert pearson([1, 1], [1, 2]) is pearson([1, 2], [3, 3]) is spearman([1], [2]) is spearman([], []) is None
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("B-PER I-PER O B-LOC", "PER 0 2, LOC 3 4"),
+        ("B-PER B-PER I-PER", "PER 0 1, PER 1 3"),
+        ("O I-PER I-PER O", "PER 1 3"),
+        ("I-PER I-LOC", "PER 0 1, LOC 1 2"),
+        ("B-PER I-LOC I-LOC", "PER 0 1, LOC 1 3"),
+        ("I-PER B-PER I-PER", "PER 0 1, PER 1 3"),
+        ("S-PER B-LOC I-LOC E-LOC O", "PER 0 1, LOC 1 4"),
+        ("B-PER E-PER I-PER", "PER 0 2, PER 2 3"),
+        ("S-PER S-PER E-PER E-PER", "PER 0 1, PER 1 2, PER 2 3, PER 3 4"),
+        ("B-LOC O E-LOC", "LOC 0 1, LOC 2 3"),
+        ("B-a-b I-a-b I-a", "a-b 0 2, a 2 3"),
+        ("O O", ""),
+        ("", ""),
+    ],
+)
+def test_entities(tags, expected):
+    found = [f"{entity.name} {entity.start} {entity.end}" for entity in find_entities(tags.split())]
+    assert ", ".join(found) == expected
+
+
+def test_entities_are_right_as_a_whole():
+    gold = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-LOC", "I-LOC", "O"], ["B-PER", "O"]]
+    predicted = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-LOC", "O", "O"], ["I-PER", "O"]]
+    counts = entity_counts(gold, predicted)
+    assert counts == {
+        "PER": Counts(num_right=2, num_found=3, num_gold=2),
+        "LOC": Counts(num_right=0, num_found=1, num_gold=2),
+    }
+    total = sum(counts.values(), Counts())
+    assert (total.precision, total.recall, total.f1) == (2 / 4, 2 / 4, 2 / 4)
+    assert tag_accuracy(gold, predicted) == 7 / 10
+    assert entity_counts([["O"]], [["O"]]) == {}
+    # The same tokens of another sentence are another entity.
+    assert entity_counts([["B-PER"], ["O"]], [["O"], ["B-PER"]])["PER"].num_right == 0
+
+
+def chunks_by_their_edges(tags):
+    """Entities as the script of CoNLL-2000 finds them: by whether one ends before, and one begins at, each token."""
+    found, start = [], None
+    pairs = [(tag[0], tag[2:]) for tag in ["O", *tags, "O"]]
+    for place, ((last, last_name), (mark, name)) in enumerate(itertools.pairwise(pairs)):
+        other = last_name != name
+        ends = last in "ES" or (last in "BI" and (mark in "BSO" or other))
+        begins = mark in "BS" or (mark in "IE" and (last in "ESO" or other))
+        if ends and start is not None:
+            found.append(Entity(name=last_name, start=start, end=place))
+            start = None
+        if begins:
+            start = place
+    return found
+
+
+@given(st.lists(st.sampled_from(["O", *(f"{mark}-{name}" for mark in "BIES" for name in ("PER", "LOC"))])))
+def test_entities_as_conll_has_them(tags):
+    assert find_entities(tags) == chunks_by_their_edges(tags)
+
+
+def test_which_tags_are_of_entities():
+    assert marks_entities(["O", "B-PER", "I-PER", "S-a", "E-a-b"])
+    assert not marks_entities(["O", "NOUN", "X"])
+    assert not marks_entities(["B"])
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "expected"),
+    [
+        ("The  Cat's\tpyjamas, and an owl!", "en", "cats pyjamas and owl"),
+        ("a-the", "en", "athe"),
+        ("an–apple", "en", "–apple"),
+        ("theatre", "en", "theatre"),
+        ("The", "en", ""),
+        (" 《战国无双》3：A-b ", "zh", "战国无双3ab"),
+        ("3.5 公斤，", "zh", "3.5 公斤"),
+        ("。！", "zh", ""),
+    ],
+)
+def test_what_counts_of_an_answer(text, language, expected):
+    assert normalize_answer(text, language) == expected
+
+
+def test_answers():
+    assert score_answer(["the Broncos", "Denver Broncos"], "Denver Broncos!") == AnswerScore(exact=1, f1=1)
+    assert score_answer(["Denver Broncos"], "The Broncos") == AnswerScore(exact=0, f1=2 / 3)
+    assert score_answer(["New York York"], "york new jersey") == AnswerScore(exact=0, f1=pytest.approx(2 * 2 / 6))
+    assert score_answer(["Denver"], "") == score_answer([], "Denver") == AnswerScore(exact=0, f1=0)
+    assert score_answer([], "") == score_answer([""], "the") == score_answer(["an"], "") == AnswerScore(exact=1, f1=1)
+    assert score_answer(["a", "Denver"], "") == AnswerScore(exact=0, f1=0)  # it has an answer
+    # The longest common stretch is 光荣和 of 3 and 5 characters; in no order there would be 4.
+    assert score_answer(["光荣和开发"], "发，光荣和", "zh") == AnswerScore(exact=0, f1=pytest.approx(2 * 3 / 9))
+    assert score_answer(["光荣和ω-force"], "光荣和 ωforce", "zh") == AnswerScore(exact=0, f1=1)
+    assert score_answer(["1,000.5 米"], "1,000.5", "zh").f1 == pytest.approx(2 / 3)
+    assert score_answers([["Denver"], ["New York"], []], ["Denver", "York", "x"]) == AnswerScore(
+        exact=1 / 3, f1=pytest.approx((1 + 2 / 3) / 3)
+    )
+    assert score_answers([], []) == AnswerScore(exact=0, f1=0)
+
+
+MARKS = {"en": "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "zh": "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』"}
+
+
+def kept(text, language):
+    return "".join(letter for letter in text.lower().strip() if letter not in MARKS[language])
+
+
+def english_words(text):
+    """Runs of letters and what lies between them; spaces in place of articles."""
+    runs = ["".join(run) for _, run in itertools.groupby(kept(text, "en"), str.isalnum)]
+    return "".join(" " if run in ("a", "an", "the") else run for run in runs).split()
+
+
+def chinese_pieces(text):
+    """Ideographs one by one; what lies between them is cut at white space, and marks in it stand alone."""
+    pieces, other = [], ""
+    for letter in kept(text, "zh") + "一":
+        if not "一" <= letter <= "龥":
+            other += letter
+            continue
+        for word in other.split():
+            while word:
+                size = 1
+                while size < len(word) and word[0].isalnum() and joins(word[size - 1 : size + 2]):
+                    size += 1
+                pieces.append(word[:size])
+                word = word[size:]
+        pieces.append(letter)
+        other = ""
+    return pieces[:-1]
+
+
+def joins(around):
+    """Whether a word goes on after its last letter: with another, or with a point or a comma within a number."""
+    last, next, after = around[0], around[1:2], around[2:3]
+    return last in ".," or next.isalnum() or (next == "." and after.isalnum()) or (next == "," and after.isdigit())
+
+
+def naive_score(gold, predicted, language):
+    """Exactness and F1, from precision and recall, of the best of several answers."""
+
+    def known(text):
+        return " ".join(english_words(text)) if language == "en" else kept(text, "zh")
+
+    cut = english_words if language == "en" else chinese_pieces
+    exacts, scores = [], []
+    for answer in [answer for answer in gold if known(answer)] or [""]:
+        exacts.append(known(answer) == known(predicted))
+        theirs, mine = cut(answer), cut(predicted)
+        if not theirs or not mine:
+            scores.append(float(theirs == mine))
+            continue
+        if language == "en":
+            left, same = list(theirs), 0
+            for word in mine:
+                if word in left:
+                    left.remove(word)
+                    same += 1
+        else:
+            runs = [mine[a:b] for a, b in itertools.combinations(range(len(mine) + 1), 2)]
+            others = [theirs[a:b] for a, b in itertools.combinations(range(len(theirs) + 1), 2)]
+            same = max((len(run) for run in runs if run in others), default=0)
+        precision, recall = same / len(mine), same / len(theirs)
+        scores.append(2 * precision * recall / (precision + recall) if same else 0.0)
+    return float(max(exacts)), max(scores)
+
+
+PARTS = {
+    "en": "The |a |An | |  |\t|Denver |broncos |New |York |Denver|U.S. |1,000|–|-|'s |!|é |x_y |the|theatre ",
+    "zh": "光|荣|开发|的|，|。|《|》|ω-force| |NBA|3.5|1,000|%|·|(|a,b|.|３|ひら",
+}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_a_thousand_answers_score_as_the_rules_say(language):
+    draw, parts = random.Random(0), PARTS[language].split("|")
+    cases, scores = [], []
+    for _ in range(1000):
+        gold = [draw.choices(parts, k=draw.randrange(1, 9)) for _ in range(draw.randrange(4))]
+        near = list(draw.choice(gold)) if gold and draw.random() < 0.8 else []
+        for _ in range(draw.randrange(4)):
+            near.insert(draw.randrange(len(near) + 1), draw.choice(parts))
+            del near[draw.randrange(len(near))]
+        case = ["".join(answer) for answer in gold], "".join(near)
+        ours = score_answer(*case, language)
+        assert (ours.exact, pytest.approx(ours.f1)) == naive_score(*case, language), case
+        cases.append(case)
+        scores.append((ours.exact, ours.f1))
+    assert min(scores.count((0, 0)), scores.count((1, 1))) > 100
+    assert sum(0 < f1 < 1 for _, f1 in scores) > 200 and sum(not gold for gold, _ in cases) > 100
+    mean = score_answers(*zip(*cases, strict=True), language)
+    assert (mean.exact, mean.f1) == pytest.approx(np.mean(scores, axis=0))
+
+
+def test_when_to_answer():
+    # Answering the first two gives 1 + .5 and the last its silence; the third is not worth answering.
+    margins, answerable = [3.0, 1.0, -1.0, -2.0], [True, True, False, True]
+    best = best_threshold(margins, [1.0, 0.5, 0.0, 0.5], answerable)
+    assert (best.value, best.score) == (0.0, 2.5 / 4)
+    assert best_threshold([-3.0, -4.0], [1.0, 1.0], [True, True]).value == -5
+    silent = best_threshold([3.0, 1.0], [0.0, 0.0], [False, False])
+    assert (silent.value, silent.score) == (3, 1)
+    assert best_threshold([-np.inf, 2.0], [0.0, 1.0], [True, True]).score == 0.5
+    nearest = 0.5 + 2**-53, 0.5 + 2**-52  # between them there is no number, and halfway is rounded up
+    assert best_threshold(nearest, [0.0, 1.0], [False, True]).value < nearest[1]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([-2.0, -1.0, 0.0, 0.5, 4.0]) | st.floats(-1e6, 1e6),
+            st.integers(0, 4),
+            st.booleans(),
+        ),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_no_other_threshold_is_better(questions):
+    margins = [margin for margin, _, _ in questions]
+    answerable = [has for _, _, has in questions]
+    scores = [score / 4 if has else 0.0 for _, score, has in questions]
+
+    def mean(threshold):
+        return np.mean(
+            [
+                score if margin > threshold else not has
+                for margin, score, has in zip(margins, scores, answerable, strict=True)
+            ]
+        )
+
+    best = best_threshold(margins, scores, answerable)
+    assert mean(best.value) == pytest.approx(best.score)
+    assert best.score == pytest.approx(max(mean(threshold) for threshold in [min(margins) - 1, *margins]))

@@ -1,0 +1,69 @@
+"""A tag for each word."""
+
+import pytest
+import torch
+from made_up import DIFFERENT, check_learning, examples, tuned
+
+from polyseme.tensors import IGNORED
+from polyseme.text.labelled import TagExample
+
+ODD = ("Redd", "\u200b", "blueish-dog", "X" * 60, "红色", "new york", "cat")
+
+
+@pytest.mark.parametrize("family", DIFFERENT)
+def test_every_family_learns(family):
+    check_learning(family, "tag")
+
+
+def sentence(words, tags=None):
+    place = examples("tag")[0]
+    return TagExample(file=place.file, row=1, words=tuple(words), tags=tuple(tags or ["O"] * len(words)))
+
+
+@pytest.mark.parametrize("family", DIFFERENT)
+def test_every_word_has_a_tag_and_its_characters(family):
+    model = tuned(family, "tag", max_length=12)
+    words = [*ODD, *examples("tag")[0].words, *ODD]  # much longer than a row
+    plain, empty = model.predict([sentence(words), sentence([])])
+    text = " ".join(words)
+    assert [word.text for word in plain.words] == words and empty.words == ()
+    assert all(text[word.start : word.end] == word.text for word in plain.words)
+    assert all(1 / 3 <= word.probability <= 1 for word in plain.words)
+    items = model.task.items(model.layout, [sentence(words)])
+    assert len(items) > 1 and all(len(item.rows[0].ids) <= 12 for item in items)
+    assert [word for item in items for word, _, _ in item.words] == words
+
+
+@pytest.mark.parametrize(("family", "last"), [("bert", False), ("roberta", False), ("gpt2", True), ("ulmfit", True)])
+def test_a_word_is_asked_for_once(family, last):
+    model = tuned(family, "tag")
+    words = ("the", "blueish", "dog")
+    (item,) = model.task.items(model.layout, [sentence(words, ["O", "B-COLOUR", "B-ANIMAL"])])
+    (row,) = item.rows
+    asked = [place for place, number in enumerate(item.label) if number != IGNORED]
+    assert asked == list(item.places) and len(asked) == 3
+    assert [model.task.labels[tag] for tag in ("O", "B-COLOUR", "B-ANIMAL")] == [item.label[place] for place in asked]
+    text = " ".join(words)
+    for place, word, start in zip(asked, words, (0, 4, 12), strict=True):
+        begin, end = row.offsets[place]
+        piece = text[begin:end].strip()
+        assert (word.endswith if last else word.startswith)(piece) and start - 1 <= begin < end <= start + len(word)
+
+
+def test_entities_have_characters():
+    model = tuned("bert", "tag", labels=("O", "B-COLOUR", "I-COLOUR"))
+    (item,) = model.task.items(model.layout, [sentence(("a", "red", "and", "blue"))])
+    scores = torch.zeros(len(item.rows[0].ids), 3, dtype=torch.float64)
+    for place, number in zip(item.places, (0, 1, 2, 0), strict=True):
+        scores[place, number] = 5
+    answer = model.task.answer([item], [scores])
+    assert answer.tags == ("O", "B-COLOUR", "I-COLOUR", "O") and answer.entities == [("COLOUR", 2, 9)]
+    gold = [sentence(("a", "red", "and", "blue"), answer.tags)]
+    assert model.task.score([answer], gold) == {"accuracy": 1, "precision": 1, "recall": 1, "f1": 1}
+
+
+def test_tags_that_mark_nothing_are_scored_one_by_one():
+    model = tuned("bert", "tag", labels=("NOUN", "VERB"))
+    rows = [sentence(("red", "dog"), ("NOUN", "VERB"))]
+    assert model.task.criterion == "accuracy"
+    assert set(model.task.score(model.predict(rows), rows)) == {"accuracy"}
