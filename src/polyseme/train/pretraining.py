@@ -19,7 +19,7 @@ import torch
 from polyseme.errors import CheckpointError, ConfigError, DataError, TrainingError
 from polyseme.files import cache_folder, whole_folder, write_file
 from polyseme.learning import Learner, Step
-from polyseme.machine import num_cores
+from polyseme.machine import give_back_freed_memory, num_cores
 from polyseme.models import FAMILIES
 from polyseme.models.base import Encoder
 from polyseme.models.cove import Cove, CoveConfig
@@ -276,6 +276,8 @@ class Pretraining:
             else:
                 tokenizer = base.tokenizer if base else train_tokenizer(recipe, corpus, draft)
             store = prepare(corpus, tokenizer, find_units(recipe, corpus), draft=draft)
+        del draft
+        give_back_freed_memory()
         dev = prepare_dev(dev_corpus, tokenizer)
         recipe = dataclasses.replace(
             recipe,
