@@ -179,9 +179,9 @@ class GradientLearner:
             "micro_tokens": self.micro_tokens,
         }
         weights = {name: weight.detach() for name, weight in self.weights.items()}
-        groups = {"weights": weights, "optimizer": moments, "carried": dict(self.carried)}
-        groups["averages"] = self.averaging.state()
-        return LearnerState(tensors={name: group for name, group in groups.items() if group}, values=values)
+        some = {"carried": dict(self.carried), "averages": self.averaging.state()}  # of some families and plans
+        tensors = {"weights": weights, "optimizer": moments, **{name: group for name, group in some.items() if group}}
+        return LearnerState(tensors=tensors, values=values)
 
     def restore(self, state: LearnerState) -> None:
         """Stand where that state was taken."""
