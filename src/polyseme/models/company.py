@@ -22,7 +22,7 @@ _SMOOTHING = 0.875  # by which the rare are kept from looking close, as word2vec
 _ROUNDS = 3  # of multiplying by the matrix, after which its largest part stands out
 _MOST_TOKENS = 4_000_000
 _STRETCH = 10_000  # tokens, where only some of a large text are counted
-_MOST_PAIRS = 200_000
+_MOST_PAIRS = 50_000  # of sentences; with more, the matrix of all words that meet would take gigabytes
 
 
 @torch.no_grad()

@@ -85,6 +85,7 @@ def start_translating(encoder: Encoder, decoder: Decoder, store: Store) -> None:
 
 
 def _join_translations(encoder: Encoder, decoder: nn.Module, store: Store) -> None:
+    """Bring words of the same pairs together, and hand on what is looked at."""
     words, width = encoder.tokens.weight, encoder.config.width
     company = find_company(store.tokens, len(words)) + _PAIRED * find_pair_company(store, len(words))
     join_company(words, company)
