@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -52,3 +53,9 @@ def keep_freed_memory() -> None:
     no_maps, no_trimming = (-4, 0), (-1, -1)  # M_MMAP_MAX, M_TRIM_THRESHOLD
     for setting, value in (no_maps, no_trimming):
         mallopt(setting, value)
+
+
+def give_back_freed_memory() -> None:
+    """Let the system have what is free now, after work that took more than what comes next; it may be kept else."""
+    with suppress(OSError, TypeError, AttributeError):  # as above
+        ctypes.CDLL(None).malloc_trim(0)

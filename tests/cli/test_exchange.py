@@ -44,7 +44,8 @@ def test_what_is_not_exported_leaves_nothing(polyseme, bert, gpt2, tmp_path, mon
         ([gpt2], "only a model that reads both directions, such as a bert, can be exported as a graph"),
         (
             [bert, "--to", "onxx"],
-            "'onxx' is nothing to export to; say one of onnx, int8, word2vec, word2vec-text, glove",
+            "'onxx' is nothing to export to; say one of onnx, int8, word2vec, word2vec-text, "
+            "glove, bilm, fastai, mtlstm",
         ),
         (["nowhere"], "nowhere does not exist; give the directory of a model or run"),
     ):

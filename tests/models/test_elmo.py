@@ -162,3 +162,14 @@ def test_filters_that_fit_no_word_are_refused(filters):
 def test_a_highway_starts_by_letting_through():
     highway = Elmo(SIZES).tokens.highways[0]
     assert torch.sigmoid(highway.carry.bias).mean().item() == pytest.approx(1 / (1 + math.exp(2)))
+
+
+def test_the_same_sizes_come_again_however_many_words_there_are():
+    elmo = Elmo(ElmoConfig(vocab_size=300, width=8, cell_width=8, filters=((1, 4), (2, 4)), num_highways=1))
+    sizes = []
+    elmo.tokens.filters[0].register_forward_hook(lambda _, inputs, __: sizes.append(inputs[0].shape))
+    with torch.no_grad():
+        vectors = [elmo.tokens.read(elmo.tokens.spelling[:number]) for number in (3, 50, 128)]
+    assert len(set(sizes)) == 1, "else torch prepares itself for each, and keeps what it prepared"
+    assert [len(some) for some in vectors] == [3, 50, 128]
+    torch.testing.assert_close(vectors[0], vectors[2][:3])

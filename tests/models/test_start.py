@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from polyseme.errors import ConfigError
 from polyseme.layers.attention import recording
 from polyseme.models import FAMILIES
-from polyseme.models.company import find_company, find_pair_company, join_company
+from polyseme.models.company import find_company, find_pair_company, find_translations, join_company
 from polyseme.models.start import look_at_neighbours, start_fast, start_translating
 from polyseme.models.transformer import TransformerConfig
 from polyseme.tensors import Batch
@@ -136,7 +135,20 @@ def test_a_decoder_begins_by_handing_on_what_it_looks_at():
         torch.testing.assert_close(said, 0.7 * seen.expand(1, 3, 64), rtol=1e-4, atol=1e-5)
 
 
-def test_other_families_that_translate_say_so():
-    cove = FAMILIES["cove"](FAMILIES["cove"].Config(vocab_size=101, width=8, inner_width=8))
-    with pytest.raises(ConfigError, match="fast is for the transformer"):
-        start_translating(cove, cove.decoder(), pairs(10))
+def test_a_cove_begins_by_writing_translations_of_what_it_looks_at():
+    store = pairs()
+    torch.manual_seed(0)
+    cove = FAMILIES["cove"](FAMILIES["cove"].Config(vocab_size=101, width=64, inner_width=64, dropout=0.0))
+    decoder = cove.decoder()
+    vectors = cove.tokens.weight.clone()
+    start_translating(cove, decoder, store)
+    assert torch.equal(cove.tokens.weight, vectors) and cove.training
+    with torch.inference_mode():
+        encoded = cove(Batch.of(torch.arange(50)[:, None]))
+        writing = decoder.begin(encoded)
+        seen = writing.source[:, 0]
+        held = torch.tanh(decoder.attend(torch.cat([seen, torch.zeros_like(seen)], 1)))
+        scores = held @ decoder.score.weight.T
+    assert (scores[:, 50:100].argmax(1) == torch.arange(50)).float().mean() > 0.9
+    shares = find_translations(store, 101).sum(axis=1)
+    np.testing.assert_allclose(shares, [0] * 50 + [1] * 50 + [0], atol=1e-5)

@@ -22,7 +22,8 @@ def import_(
         str | None, typer.Option(help="Run or file of the word vectors that the weights of a CoVe are for.")
     ] = None,
     pickle: Annotated[
-        bool, typer.Option("--pickle", help="Read a pytorch_model.bin too, in a process that may do little.")
+        bool,
+        typer.Option("--pickle", help="Read weights in a pickle too (.bin, .pth), in a process that may do little."),
     ] = False,
 ) -> None:
     """Make a model directory of the files of another program.

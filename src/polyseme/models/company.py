@@ -22,7 +22,7 @@ _SMOOTHING = 0.875  # by which the rare are kept from looking close, as word2vec
 _ROUNDS = 3  # of multiplying by the matrix, after which its largest part stands out
 _MOST_TOKENS = 4_000_000
 _STRETCH = 10_000  # tokens, where only some of a large text are counted
-_MOST_PAIRS = 200_000
+_MOST_PAIRS = 50_000  # of sentences; with more, the matrix of all words that meet would take gigabytes
 
 
 @torch.no_grad()
@@ -59,20 +59,41 @@ def find_company(tokens: NDArray[np.integer[Any]], vocab_size: int) -> csr_array
 
 def find_pair_company(store: Store, vocab_size: int) -> csr_array:
     """The same of words that stand in one pair of sentences, wherever in the two: translations most of all."""
-    first = find_pairs(store)[:_MOST_PAIRS]
-    starts = store.sentences[first]
-    lengths = store.sentences[first + 2] - starts
-    rows = np.repeat(np.arange(len(first)), lengths)
-    places = np.arange(len(rows)) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-    words = coo_array((np.ones(len(rows), np.float32), (rows, store.tokens[places])), shape=(len(first), vocab_size))
-    met = words.tocsr()
-    met.data[:] = 1  # however often
+    source, target = _sides(store, vocab_size)
+    met = source.maximum(target)
     return _above_chance((met.T @ met).tocsr())
+
+
+def find_translations(store: Store, vocab_size: int) -> csr_array:
+    """How much each word of the source is a translation of one of the target, by the squares of such nats, in shares.
+
+    (target, source); a row adds up to 1, or to 0 if its word is never met in a translation.
+    """
+    source, target = _sides(store, vocab_size)
+    found = _above_chance((target.T @ source).tocsr())
+    found.data **= 2  # so that many that hardly tell anything do not outweigh the one that does
+    return csr_array(found.multiply(1 / np.maximum(found.sum(axis=1), 1e-9)[:, None]))
+
+
+def _sides(store: Store, vocab_size: int) -> list[csr_array]:
+    """Which word stands in which pair, on either side, (pairs, V)."""
+    first = find_pairs(store)[:_MOST_PAIRS]
+    sides = []
+    for sentences in (first, first + 1):
+        starts = store.sentences[sentences]
+        lengths = store.sentences[sentences + 1] - starts
+        rows = np.repeat(np.arange(len(sentences)), lengths)
+        places = np.arange(len(rows)) + np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
+        ones = np.ones(len(rows), np.float32)
+        met = coo_array((ones, (rows, store.tokens[places])), shape=(len(sentences), vocab_size)).tocsr()
+        met.data[:] = 1  # however often
+        sides.append(met)
+    return sides
 
 
 def _above_chance(counts: csr_array) -> csr_array:
     pairs = counts.tocoo()
-    often = np.maximum(pairs.sum(axis=1), 1e-9) ** _SMOOTHING
-    often /= often.sum()
-    nats = np.log(pairs.data / pairs.data.sum() / (often[pairs.row] * often[pairs.col]))
+    rows, columns = (np.maximum(pairs.sum(axis=axis), 1e-9) ** _SMOOTHING for axis in (1, 0))
+    rows, columns = rows / rows.sum(), columns / columns.sum()
+    nats = np.log(pairs.data / pairs.data.sum() / (rows[pairs.row] * columns[pairs.col]))
     return coo_array((np.maximum(nats, 0).astype(np.float32), (pairs.row, pairs.col)), shape=pairs.shape).tocsr()

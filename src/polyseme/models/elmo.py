@@ -24,6 +24,7 @@ from polyseme.text.tokenizer import Tokenizer
 NUM_CHARACTERS = 261  # 256 bytes, and these:
 _FIRST, _LAST, _BEGIN, _END, _REST = range(256, 261)  # the words around a sentence; around a word, and behind it
 _AT_ONCE = 2048  # words whose vectors are made together
+_ROUND_WORDS, _ROUND_LETTERS = 128, 8
 
 
 class ElmoConfig(ModelConfig):
@@ -110,14 +111,17 @@ class SpelledWords(nn.Module):
 
     def read(self, spelling: Tensor) -> Tensor:
         """The vectors of words that are spelt so, (N, C) to (N, D)."""
-        # Behind its end every word looks the same, so that little more than the longest has to be looked at.
-        longest = int((spelling != _REST).sum(1).max())
-        letters = self.characters(spelling[:, : longest + self.widest].long()).transpose(1, 2)  # (N, width, C)
+        # Behind its end every word looks the same, so that little more than the longest has to be looked at. Sizes are
+        # rounded up, so that they come again: for each new one torch prepares itself anew, and keeps what it prepared.
+        num_words, longest = len(spelling), int((spelling != _REST).sum(1).max()) + self.widest
+        spelling = F.pad(spelling, (0, 0, 0, -num_words % _ROUND_WORDS), value=_REST)
+        spelling = spelling[:, : longest + -longest % _ROUND_LETTERS]
+        letters = self.characters(spelling.long()).transpose(1, 2)  # (N, width, C)
         # ReLU after the largest is found, as in the program of the paper.
         x = F.relu(torch.cat([filters(letters).amax(-1) for filters in self.filters], 1))
         for highway in self.highways:
             x = highway(x)
-        return self.projection(x)  # type: ignore[no-any-return]
+        return self.projection(x)[:num_words]  # type: ignore[no-any-return]
 
     @property
     def weight(self) -> Tensor:

@@ -180,8 +180,8 @@ class GradientLearner:
             "micro_tokens": self.micro_tokens,
         }
         weights = {name: weight.detach() for name, weight in self.weights.items()}
-        tensors = {"weights": weights, "optimizer": moments, "carried": dict(self.carried)}
-        tensors["averages"] = self.averaging.state()
+        some = {"carried": dict(self.carried), "averages": self.averaging.state()}  # of some families and plans
+        tensors = {"weights": weights, "optimizer": moments, **{name: group for name, group in some.items() if group}}
         return LearnerState(tensors=tensors, values=values)
 
     def restore(self, state: LearnerState) -> None:

@@ -19,14 +19,15 @@ import torch
 from polyseme.errors import CheckpointError, ConfigError, DataError, TrainingError
 from polyseme.files import cache_folder, whole_folder, write_file
 from polyseme.learning import Learner, Step
-from polyseme.machine import num_cores
+from polyseme.machine import give_back_freed_memory, num_cores
 from polyseme.models import FAMILIES
 from polyseme.models.base import Encoder
-from polyseme.models.cove import CoveConfig
-from polyseme.models.decoder import Translator
+from polyseme.models.cove import Cove, CoveConfig
+from polyseme.models.decoder import Decoder, Translator
 from polyseme.models.directory import CONFIG, WEIGHTS, weightless, write_manifest, write_model
 from polyseme.models.start import start_fast, start_translating
 from polyseme.objectives import Source, Together, build_objective
+from polyseme.objectives.translation import Translation
 from polyseme.static import learner_of
 from polyseme.static.learner import Task
 from polyseme.tensors import Batch
@@ -176,13 +177,20 @@ def build_encoder(recipe: Recipe, tokenizer: Tokenizer, store: Store) -> tuple[E
     torch.manual_seed(recipe.plan.seed)
     encoder = FAMILIES[recipe.family](recipe.model)
     encoder.spell(tokenizer)
-    fast, translates = recipe.plan.start == "fast", isinstance(encoder, Translator)
-    if fast and not translates:
+    fast = recipe.plan.start == "fast"
+    if fast and not isinstance(encoder, Translator):
         start_fast(encoder, store.tokens)
     objective = build_objective(recipe.objective, encoder, tokenizer.specials)
-    if fast and translates:
-        start_translating(encoder, objective, store)
+    if fast and isinstance(encoder, Translator) and not isinstance(encoder, Cove):
+        start_translating(encoder, decoder_of(objective), store)
     return encoder, objective
+
+
+def decoder_of(objective: Together) -> Decoder:
+    """What writes translations."""
+    (translation,) = objective.parts
+    assert isinstance(translation, Translation)
+    return translation.decoder
 
 
 def build_learner(
@@ -268,6 +276,8 @@ class Pretraining:
             else:
                 tokenizer = base.tokenizer if base else train_tokenizer(recipe, corpus, draft)
             store = prepare(corpus, tokenizer, find_units(recipe, corpus), draft=draft)
+        del draft
+        give_back_freed_memory()
         dev = prepare_dev(dev_corpus, tokenizer)
         recipe = dataclasses.replace(
             recipe,
@@ -287,6 +297,8 @@ class Pretraining:
             base.fill(training.encoder, training.objective)
         if vectors:
             vectors.fill(training.encoder, tokenizer)
+            if recipe.plan.start == "fast":
+                start_translating(training.encoder, decoder_of(training.objective), store)
         steps = training._steps_of_budget()
         training._freeze(steps, None if steps else training._measure_pace())
         training.run = Run.create(out, training.recipe, tokenizer, first=training.learner if base or vectors else None)
