@@ -7,11 +7,10 @@ import torch
 
 from polyseme.models import FAMILIES
 from polyseme.models.directory import open_model, write_model
-from polyseme.tasks import build_task, read_task
+from polyseme.tasks import TuningConfig, build_tuning, read_task
 from polyseme.tensors import Batch
 
 SIZES = {"vocab_size": 97, "max_length": 40, "width": 32, "num_layers": 1, "num_heads": 2, "dropout": 0.0}
-SETTINGS = {"labels": ["a", "b", "c"], "language_model": 0.0}
 CLASSES = {
     "classify": "AutoModelForSequenceClassification",
     "tag": "AutoModelForTokenClassification",
@@ -27,8 +26,9 @@ def test_heads(family, kind, tmp_path: Path):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     encoder = FAMILIES[family](FAMILIES[family].Config(**SIZES)).eval()
-    settings = SETTINGS if kind in ("classify", "tag") else {"language_model": 0.0}
-    tuning = build_task(read_task(kind, **settings), encoder).eval()
+    settings = {"labels": ["a", "b", "c"]} if kind in ("classify", "tag") else {}
+    task, config = read_task(kind, **settings), TuningConfig(language_model=0.0)
+    tuning = build_tuning({kind: task}, config, encoder).eval()
     with torch.no_grad():
         for weight in [*encoder.parameters(), *tuning.parameters()]:
             weight.add_(torch.randn_like(weight) * 0.1)
@@ -42,7 +42,7 @@ def test_heads(family, kind, tmp_path: Path):
     group = 2 if kind == "choice" else 1
     batch = Batch.of(ids, group=group)
     with torch.no_grad():
-        ours = tuning.task.scores(encoder, encoder(batch), batch)
+        ours = tuning.tasks[kind].scores(encoder, encoder(batch), batch)
         found = theirs.eval()(input_ids=ids.view(-1, group, 11) if group > 1 else ids)
     if kind == "span":
         ours, logits = ours.flatten(0, 1), torch.stack([found.start_logits, found.end_logits], 1).flatten(0, 1)
@@ -51,6 +51,6 @@ def test_heads(family, kind, tmp_path: Path):
     torch.testing.assert_close(ours, logits, atol=2e-5, rtol=1e-4)
 
     again = open_model(tmp_path, family=family)
-    fresh = build_task(read_task(kind, **settings), again.encoder)
+    fresh = build_tuning({kind: task}, config, again.encoder)
     assert again.load(fresh)[1] == set(tuning.state_dict())
     assert all(torch.equal(weight, fresh.state_dict()[name]) for name, weight in tuning.state_dict().items())

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from polyseme.models import FAMILIES
-from polyseme.tasks import build_task, read_task
+from polyseme.tasks import TuningConfig, build_tuning, read_task
 from polyseme.tasks.layout import Layout, add_marks
 from polyseme.tasks.similarity import scale_of
 from polyseme.text.labelled import (
@@ -115,7 +115,8 @@ class Tuned:
 
     @property
     def task(self):
-        return self.tuning.task
+        (task,) = self.tuning.tasks.values()
+        return task
 
     def read(self, examples, num_rows=16):
         return self.task.read(self.layout, examples, num_rows=num_rows)
@@ -135,10 +136,14 @@ def tuned(family, kind, *, max_length=40, sizes=None, **settings):
         settings.setdefault("labels", find_labels(examples(kind)))
     elif kind == "similarity":
         settings = {**scale_of(examples(kind)), **settings}
-    settings = {"dropout": 0.0, "width": 16, **settings}
-    return Tuned(
-        encoder, build_task(read_task(kind, **settings), encoder), Layout(encoder, tokenizer, max_length=max_length)
-    )
+    return Tuned(encoder, build(kind, encoder, **settings), Layout(encoder, tokenizer, max_length=max_length))
+
+
+def build(kind, encoder, **settings):
+    """What an encoder is tuned by; settings are of the task or of the tuning."""
+    of_tuning = {name: settings.pop(name) for name in TuningConfig.model_fields if name in settings}
+    tuning = TuningConfig.parse({"dropout": 0.0, "width": 16, **of_tuning}, group="tuning")
+    return build_tuning({kind: read_task(kind, **settings)}, tuning, encoder)
 
 
 def majority(kind, gold):

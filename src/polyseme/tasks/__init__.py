@@ -1,21 +1,21 @@
 """The tasks: one file each, and this table."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from polyseme.config import nearest
 from polyseme.errors import ConfigError
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import Task, TaskConfig, Tuning
+from polyseme.tasks.base import Task, TaskConfig, Tuning, TuningConfig
 from polyseme.tasks.choice import Choice, ChoiceConfig
 from polyseme.tasks.classify import Classify, ClassifyConfig
 from polyseme.tasks.similarity import Similarity, SimilarityConfig
 from polyseme.tasks.span import Span, SpanConfig
 from polyseme.tasks.tag import Tag, TagConfig
 
-__all__ = ["TASKS", "Task", "TaskConfig", "Tuning", "build_task", "read_task"]
+__all__ = ["TASKS", "Task", "TaskConfig", "Tuning", "TuningConfig", "build_tuning", "read_task"]
 
-TASKS: dict[str, tuple[type[TaskConfig], Callable[[Any, Encoder], Task[Any, Any]]]] = {
+TASKS: dict[str, tuple[type[TaskConfig], Callable[..., Task[Any, Any]]]] = {
     "classify": (ClassifyConfig, Classify),
     "pair": (ClassifyConfig, Classify),
     "similarity": (SimilarityConfig, Similarity),
@@ -25,13 +25,14 @@ TASKS: dict[str, tuple[type[TaskConfig], Callable[[Any, Encoder], Task[Any, Any]
 }
 
 
-def read_task(kind: str, **settings: Any) -> TaskConfig:
+def read_task(kind: str, *, group: str = "task", **settings: Any) -> TaskConfig:
     """The settings of a task."""
     if kind not in TASKS:
-        raise ConfigError(f"task.kind: {kind!r} is no task{nearest(kind, TASKS)}")
-    return TASKS[kind][0].parse({"kind": kind, **settings}, group="task")
+        raise ConfigError(f"{group}.kind: {kind!r:.60} is no task{nearest(kind, TASKS)}")
+    return TASKS[kind][0].parse({"kind": kind, **settings}, group=group)
 
 
-def build_task(config: Any, encoder: Encoder) -> Tuning:
-    """What a recipe tunes an encoder for."""
-    return Tuning(TASKS[config.kind][1](config, encoder), config, encoder)
+def build_tuning(tasks: Mapping[str, TaskConfig], config: TuningConfig, encoder: Encoder) -> Tuning:
+    """What a recipe tunes an encoder for: tasks by name."""
+    parts = {name: TASKS[task.kind][1](name, task, config, encoder) for name, task in tasks.items()}
+    return Tuning(parts, config, encoder)

@@ -27,8 +27,8 @@ Prediction = TypeVar("Prediction")
 Method = Literal["full", "frozen", "mix"]
 
 
-class TaskConfig(Config):
-    """What every task can be asked about."""
+class TuningConfig(Config):
+    """How a model is tuned, whatever for."""
 
     method: Method = "full"  # which weights move: all, or only those above the top layer or a mix of all layers
     dropout: float = Field(0.1, ge=0, lt=1)  # of what the task reads
@@ -37,15 +37,21 @@ class TaskConfig(Config):
     language_model: float = Field(0.5, ge=0)  # how much the next token counts beside the task, for families with marks
 
 
+class TaskConfig(Config):
+    """What a task is about."""
+
+    kind: str
+
+
 class Task(Objective, Generic[Asked, Prediction]):
     """Learns from examples, answers, and tells how far answers are right."""
 
     criterion: ClassVar[str]  # the score that tells the better of two models
 
-    def __init__(self, name: str, config: TaskConfig, encoder: Encoder) -> None:
+    def __init__(self, name: str, tuning: TuningConfig, encoder: Encoder) -> None:
         super().__init__()
         self.name = name
-        self.features = _features(config, encoder)
+        self.features = _features(tuning, encoder)
 
     def read(self, layout: Layout, examples: Sequence[Asked], *, num_rows: int) -> Examples:
         """Examples as the model reads them, so many a batch; labels that are not known are not asked for."""
@@ -97,14 +103,14 @@ class Task(Objective, Generic[Asked, Prediction]):
         raise NotImplementedError
 
 
-def _features(config: TaskConfig, encoder: Encoder) -> Features:
-    if config.method == "mix":
+def _features(tuning: TuningConfig, encoder: Encoder) -> Features:
+    if tuning.method == "mix":
         if len(encoder.widths) == 1:
-            raise ConfigError("task.method: this family has one layer, and nothing to mix; say frozen")
-        return Mixed(encoder, config.width, config.dropout, config.penalty)
+            raise ConfigError("tuning.method: this family has one layer, and nothing to mix; say frozen")
+        return Mixed(encoder, tuning.width, tuning.dropout, tuning.penalty)
     # What knows no context gets a network that does.
-    if config.method == "frozen" or encoder.context == "none":
-        return Recurrent(encoder, config.width, config.dropout)
+    if tuning.method == "frozen" or encoder.context == "none":
+        return Recurrent(encoder, tuning.width, tuning.dropout)
     return Top(encoder)
 
 
@@ -136,17 +142,18 @@ class LanguageModel(NextToken):
 
 
 class Tuning(Together):
-    """A task, perhaps beside a language model, on an encoder that learns along or stays as it is."""
+    """Tasks, perhaps beside a language model, on an encoder that learns along or stays as it is."""
 
-    def __init__(self, task: Task[Any, Any], config: TaskConfig, encoder: Encoder) -> None:
-        self.frozen = config.method != "full"
+    def __init__(self, tasks: Mapping[str, Task[Any, Any]], config: TuningConfig, encoder: Encoder) -> None:
+        self.frozen = config.method in ("frozen", "mix")
         beside = encoder.layout == "marked" and not self.frozen and config.language_model > 0
         others: dict[str, Objective] = {LanguageModel.name: LanguageModel()} if beside else {}
-        super().__init__({task.name: task, **others}, weights=dict.fromkeys(others, config.language_model))
+        super().__init__({**tasks, **others}, weights=dict.fromkeys(others, config.language_model))
 
     @property
-    def task(self) -> Task[Any, Any]:
-        return self.parts[0]  # type: ignore[return-value]
+    def tasks(self) -> dict[str, Task[Any, Any]]:
+        """The tasks by name."""
+        return {part.name: part for part in self.parts if isinstance(part, Task)}
 
     def forward(self, encoder: Encoder, batch: Batch, state: State | None = None) -> Outcome:
         if not self.frozen:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import Task, TaskConfig
+from polyseme.tasks.base import Task, TaskConfig, TuningConfig
 from polyseme.tasks.examples import Item
 from polyseme.tasks.layout import Layout
 from polyseme.tasks.metrics import accuracy
@@ -38,9 +38,9 @@ class Choice(Task[ChoiceExample, Chosen]):
 
     criterion = "accuracy"
 
-    def __init__(self, config: ChoiceConfig, encoder: Encoder) -> None:
-        super().__init__(config.kind, config, encoder)
-        self.head = text_head(config, encoder, self.features, 1, num_texts=2)
+    def __init__(self, name: str, config: ChoiceConfig, tuning: TuningConfig, encoder: Encoder) -> None:
+        super().__init__(name, tuning, encoder)
+        self.head = text_head(tuning, encoder, self.features, 1, num_texts=2)
 
     def items(self, layout: Layout, examples: Sequence[ChoiceExample]) -> list[Item]:
         groups: list[list[tuple[str, ...]]] = [

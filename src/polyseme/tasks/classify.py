@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import TaskConfig
+from polyseme.tasks.base import TaskConfig, TuningConfig
 from polyseme.tasks.examples import Item
 from polyseme.tasks.metrics import accuracy, macro_f1, matthews
 from polyseme.tasks.texts import TextTask
@@ -47,9 +47,9 @@ class Classify(TextTask[ClassifyExample | PairExample, Classified]):
 
     criterion = "accuracy"
 
-    def __init__(self, config: ClassifyConfig, encoder: Encoder) -> None:
+    def __init__(self, name: str, config: ClassifyConfig, tuning: TuningConfig, encoder: Encoder) -> None:
         num_texts = 2 if config.kind == "pair" else 1
-        super().__init__(config.kind, config, encoder, len(config.labels), num_texts=num_texts)
+        super().__init__(name, tuning, encoder, len(config.labels), num_texts=num_texts)
         self.labels = {label: number for number, label in enumerate(config.labels)}
         self.weights = config.weights
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import TaskConfig
+from polyseme.tasks.base import TaskConfig, TuningConfig
 from polyseme.tasks.examples import Item
 from polyseme.tasks.metrics import pearson, spearman
 from polyseme.tasks.texts import TextTask
@@ -41,8 +41,8 @@ class Similarity(TextTask[SimilarityExample, Rated]):
     criterion = "spearman"
     symmetric = True
 
-    def __init__(self, config: SimilarityConfig, encoder: Encoder) -> None:
-        super().__init__(config.kind, config, encoder, 1, num_texts=2)
+    def __init__(self, name: str, config: SimilarityConfig, tuning: TuningConfig, encoder: Encoder) -> None:
+        super().__init__(name, tuning, encoder, 1, num_texts=2)
         self.mean, self.deviation = config.mean, config.deviation
 
     def right(self, example: SimilarityExample) -> float:

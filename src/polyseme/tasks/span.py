@@ -16,7 +16,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import Head, Task, TaskConfig
+from polyseme.tasks.base import Head, Task, TaskConfig, TuningConfig
 from polyseme.tasks.examples import Item
 from polyseme.tasks.layout import Layout
 from polyseme.tasks.metrics import Language, best_threshold, score_answer, score_answers
@@ -68,12 +68,12 @@ class Span(Task[SpanExample, Answered]):
 
     criterion = "best_f1"
 
-    def __init__(self, config: SpanConfig, encoder: Encoder) -> None:
-        super().__init__(config.kind, config, encoder)
+    def __init__(self, name: str, config: SpanConfig, tuning: TuningConfig, encoder: Encoder) -> None:
+        super().__init__(name, tuning, encoder)
         self.config = config
         width = self.features.width
         self.question = nn.Linear(self.features.summary_width, width) if encoder.layout == "apart" else None
-        self.head = Head(width if self.question is None else 3 * width, 2, dropout=config.dropout)
+        self.head = Head(width if self.question is None else 3 * width, 2, dropout=tuning.dropout)
 
     def items(self, layout: Layout, examples: Sequence[SpanExample]) -> list[Passage]:
         texts = list(dict.fromkeys(text for example in examples for text in example.texts))

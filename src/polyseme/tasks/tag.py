@@ -18,7 +18,7 @@ from pydantic import Field
 from torch import Tensor
 
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import Head, Task, TaskConfig
+from polyseme.tasks.base import Head, Task, TaskConfig, TuningConfig
 from polyseme.tasks.examples import Item
 from polyseme.tasks.layout import Layout, Token
 from polyseme.tasks.metrics import Counts, entity_counts, find_entities, marks_entities, tag_accuracy
@@ -77,10 +77,10 @@ class Sentence(Item):
 class Tag(Task[TagExample, Tagged]):
     """Scores of the tags from the vector of a word."""
 
-    def __init__(self, config: TagConfig, encoder: Encoder) -> None:
-        super().__init__(config.kind, config, encoder)
+    def __init__(self, name: str, config: TagConfig, tuning: TuningConfig, encoder: Encoder) -> None:
+        super().__init__(name, tuning, encoder)
         self.labels = {label: number for number, label in enumerate(config.labels)}
-        self.head = Head(self.features.width, len(config.labels), dropout=config.dropout)
+        self.head = Head(self.features.width, len(config.labels), dropout=tuning.dropout)
 
     @property
     def criterion(self) -> str:  # type: ignore[override]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import Asked, Head, Prediction, Task, TaskConfig
+from polyseme.tasks.base import Asked, Head, Prediction, Task, TuningConfig
 from polyseme.tasks.examples import Item
 from polyseme.tasks.features import Features
 from polyseme.tasks.layout import Layout
@@ -21,9 +21,9 @@ class TextTask(Task[Asked, Prediction]):
 
     symmetric: ClassVar[bool] = False  # two texts in either order are the same; those between marks are read in both
 
-    def __init__(self, name: str, config: TaskConfig, encoder: Encoder, num_scores: int, *, num_texts: int) -> None:
-        super().__init__(name, config, encoder)
-        self.head = text_head(config, encoder, self.features, num_scores, num_texts=num_texts)
+    def __init__(self, name: str, tuning: TuningConfig, encoder: Encoder, num_scores: int, *, num_texts: int) -> None:
+        super().__init__(name, tuning, encoder)
+        self.head = text_head(tuning, encoder, self.features, num_scores, num_texts=num_texts)
 
     def items(self, layout: Layout, examples: Sequence[Asked]) -> list[Item]:
         groups = [self._rows(layout, example.texts) for example in examples]
@@ -50,15 +50,15 @@ class TextTask(Task[Asked, Prediction]):
         return self.head(summary)  # type: ignore[no-any-return]
 
 
-def text_head(config: TaskConfig, encoder: Encoder, features: Features, num_scores: int, *, num_texts: int) -> Head:
+def text_head(tuning: TuningConfig, encoder: Encoder, features: Features, num_scores: int, *, num_texts: int) -> Head:
     """What scores so many texts."""
     width, inner_width = features.summary_width, 0
     if num_texts > 1 and encoder.layout == "apart":
         width, inner_width = 4 * width, width  # a linear map of what is compared would weigh, but not tell apart
-    elif encoder.layout == "framed" and not encoder.pools and config.method == "full":
+    elif encoder.layout == "framed" and not encoder.pools and tuning.method in ("full", "gradual"):
         inner_width = width
     bias = encoder.layout != "marked"  # as transformers has it
-    return Head(width, num_scores, dropout=config.dropout, inner_width=inner_width, bias=bias)
+    return Head(width, num_scores, dropout=tuning.dropout, inner_width=inner_width, bias=bias)
 
 
 def compare_vectors(left: Tensor, right: Tensor) -> Tensor:
