@@ -17,7 +17,7 @@ from typing import Any
 
 from bench import Row, arguments, report
 from polyseme import load
-from polyseme.pretrained import given_vectors, pretrain
+from polyseme.making import given_vectors, pretrain
 from polyseme.text.parallel import Parallel
 from polyseme.train.pretraining import Pretraining
 from polyseme.train.recipe import Recipe

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from polyseme.errors import CheckpointError, ConfigError, DataError, PolysemeError, TrainingError
-    from polyseme.pretrained import Pretrained, adapt, load, pretrain
+    from polyseme.making import adapt, finetune, pretrain
+    from polyseme.pretrained import Pretrained, load
     from polyseme.tensors import Batch
 
 _HOMES = {
@@ -22,14 +23,16 @@ _HOMES = {
     "PolysemeError": "errors",
     "Pretrained": "pretrained",
     "TrainingError": "errors",
-    "adapt": "pretrained",
+    "adapt": "making",
     "load": "pretrained",
-    "pretrain": "pretrained",
+    "finetune": "making",
+    "pretrain": "making",
 }
 
 __all__ = [  # noqa: RUF022
     "pretrain",
     "adapt",
+    "finetune",
     "load",
     "Pretrained",
     "Batch",

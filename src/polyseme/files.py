@@ -14,13 +14,17 @@ _CHUNK = 1 << 20
 
 def write_file(path: Path, content: bytes | str) -> None:
     """Replace `path` by `content`; a crash leaves the old file or the new one."""
-    data = content.encode() if isinstance(content, str) else content
+    with whole_file(path) as beside:
+        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a temporary sibling to write; it replaces `path` when the block ends well, and vanishes otherwise."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield beside
+        sync_file(beside)
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)

@@ -26,8 +26,16 @@ from polyseme.interchange.onnx import GRAPHS, Parity, export_graph
 from polyseme.interchange.word_vectors import VECTOR_FORMATS, Words, read_vectors, write_vectors
 from polyseme.layers.linear import quantize
 from polyseme.models.base import Encoder
-from polyseme.models.cove import CoveConfig
-from polyseme.models.directory import CONFIG, WEIGHTS, changed_files, open_model, weightless, write_model
+from polyseme.models.directory import (
+    CONFIG,
+    WEIGHTS,
+    ModelFiles,
+    changed_files,
+    open_model,
+    read_json,
+    weightless,
+    write_model,
+)
 from polyseme.models.vectors import Vectors, VectorsConfig
 from polyseme.objectives import OBJECTIVES, Objective, Together, build_objective
 from polyseme.objectives.masked import MaskedTokens
@@ -35,23 +43,23 @@ from polyseme.objectives.next_token import NextToken
 from polyseme.objectives.translation import Translation
 from polyseme.reading import Row, encode_packs, name_unknown, read, read_ids
 from polyseme.scoring import Score, likelihoods, pseudo_likelihoods
+from polyseme.tasks import Task, Tuning, build_tuning
+from polyseme.tasks.layout import Layout
 from polyseme.tensors import Batch, runs
 from polyseme.text.corpus import Corpus
+from polyseme.text.labelled import TASKS as FORMS
+from polyseme.text.labelled import Example, examples_of, read_examples
 from polyseme.text.samples import sample_text
 from polyseme.text.sentences import split_sentences
 from polyseme.text.tokenizer import Specials, Tokenizer
-from polyseme.train.adapting import Base
-from polyseme.train.given import GivenVectors
-from polyseme.train.pretraining import Pretraining, sized_recipe
+from polyseme.train.finetuning import LABELS, SCORES
 from polyseme.train.recipe import RECIPE, Recipe, read_preset
 from polyseme.train.run import check_unused, read_history
-from polyseme.train.signals import interruptible
+from polyseme.train.tuning_recipe import TuningRecipe, read_recipe, read_tasks
 from polyseme.translating import Beam, attention, translate_ids
 
 Head = TypeVar("Head", bound=Objective)
 Pool = Literal["mean", "first", "last", "max"]
-Paths = str | Path | Sequence[str | Path]
-Texts = Paths | Mapping[str, Paths]  # by language
 # From tokens (rows, T, D) to rows, and from rows to texts, given the first row of each; a mean is a sum until the end.
 _POOLS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[..., NDArray[np.float32]]]] = {
     "mean": (lambda tokens: tokens.sum(1), np.add.reduceat),
@@ -97,7 +105,7 @@ class Pretrained:
     encoder: Encoder
     objective: Together
     tokenizer: Tokenizer | None
-    recipe: Recipe | None
+    recipe: Recipe | TuningRecipe | None
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
         """Every layer of every token; a text longer than the model is read in pieces."""
@@ -251,6 +259,50 @@ class Pretrained:
         if any(isinstance(part, NextToken) for part in self.objective.parts):
             return likelihoods(self.encoder, self._head(NextToken, "score text"), self._tokenizer, texts)
         return pseudo_likelihoods(self.encoder, self._head(MaskedTokens, "score text"), self._tokenizer, texts)
+
+    @property
+    def tasks(self) -> dict[str, Task[Any, Any]]:
+        """What it was fine-tuned for, by name."""
+        return self.objective.tasks if isinstance(self.objective, Tuning) else {}
+
+    def form(self, task: str | None = None) -> type[Example]:
+        """What examples of a task look like; a model that was fine-tuned for one task needs no name."""
+        chosen = self._task(task)
+        assert isinstance(self.recipe, TuningRecipe)
+        return FORMS[self.recipe.tasks[chosen.name].kind]
+
+    def predict(self, rows: Sequence[Any], *, task: str | None = None) -> list[Any]:
+        """The answers of a fine-tuned model to examples, or to rows of plain values."""
+        chosen = self._task(task)
+        examples = examples_of(self.form(task), rows)
+        if not examples:
+            return []
+        return chosen.predict(self.encoder, chosen.read(self._layout, examples, num_rows=_PREDICTED_ROWS))
+
+    def score_task(
+        self, data: str | Path, *, task: str | None = None, columns: Mapping[str, str] | None = None
+    ) -> dict[str, float]:
+        """How far its answers to a labelled file are right."""
+        chosen, examples = self._task(task), read_examples(data, self.form(task), columns=columns)
+        return chosen.score(self.predict(examples, task=task), examples)
+
+    def _task(self, name: str | None) -> Task[Any, Any]:
+        tasks = self.tasks
+        if not tasks:
+            raise ConfigError(
+                f"{self.folder} is not fine-tuned; say polyseme finetune {self.folder} --train FILE first"
+            )
+        if name is None and len(tasks) > 1:
+            raise ConfigError(f"{self.folder} knows several tasks; name one of {', '.join(tasks)}")
+        name = name or next(iter(tasks))
+        if name not in tasks:
+            raise ConfigError(f"{self.folder} knows no task {name!r}{nearest(name, tasks)}")
+        return tasks[name]
+
+    @cached_property
+    def _layout(self) -> Layout:
+        assert isinstance(self.recipe, TuningRecipe)
+        return Layout(self.encoder, self._tokenizer, max_length=self.recipe.data.length)
 
     def neighbours(self, word: str, *, top: int = 10) -> list[Neighbour]:
         """The words nearest to a word in layer 0, by cosine."""
@@ -416,124 +468,6 @@ class VectorFile(Pretrained):
         return vars(self).setdefault(name, encoder.eval())
 
 
-def pretrain(
-    family: str,
-    *,
-    corpus: Texts,
-    out: str | Path,
-    dev: Texts = (),
-    target: Paths = (),
-    dev_target: Paths = (),
-    size: str = "small",
-    budget: str | None = None,
-    recipe: str = "fast",
-    seed: int = 0,
-    settings: Sequence[str] = (),
-    resume: bool = False,
-) -> Pretrained:
-    """Train a model from raw text, by language where it has several; `settings` are such as "plan.rate=3e-4".
-
-    A model that translates learns from tables with the columns source and target, or from lines of text and `target`.
-    With `resume`, a run that was broken off in `out` goes on from where it was saved last.
-    """
-    out = Path(out)
-    if resume and (out / RECIPE).exists():
-        return _learn(Pretraining.resume(out))
-    plan = sized_recipe(
-        family,
-        size,
-        settings,
-        recipe=recipe,
-        data={
-            "corpus": _paths(corpus),
-            "dev": _paths(dev),
-            "target": _paths(target),
-            "dev_target": _paths(dev_target),
-        },
-        plan={"seed": seed} | ({"budget": budget} if budget else {}),
-    )
-    return _learn(Pretraining.start(plan, out, vectors=given_vectors(plan)))
-
-
-def adapt(
-    model: str | Path,
-    *,
-    corpus: Texts,
-    out: str | Path,
-    dev: Texts = (),
-    budget: str | None = None,
-    vocabulary: int = 0,
-    seed: int = 0,
-    settings: Sequence[str] = (),
-    resume: bool = False,
-) -> Pretrained:
-    """Go on training a model, ours or one of the transformers library, on other text.
-
-    With `vocabulary`, so many words of the text that were cut in pieces become tokens; the other ids stay as they were.
-    """
-    out = Path(out)
-    if resume and (out / RECIPE).exists():
-        return _learn(Pretraining.resume(out))
-    base = open_base(model)
-    data = {"corpus": _paths(corpus), "dev": _paths(dev)}
-    plan = base.plan(settings, data=data, plan={"seed": seed} | ({"budget": budget} if budget else {}))
-    return _learn(Pretraining.start(plan, out, base=base, num_words=vocabulary))
-
-
-def base_name(path: str | Path) -> str:
-    """What a run calls the model that it goes on from."""
-    return str(path) if str(path).startswith("hf:") else str(Path(path).absolute())
-
-
-def open_base(path: str | Path) -> Base:
-    """A model to go on from."""
-    model = load(path)
-    return Base(
-        name=base_name(path),
-        family=model.family,
-        encoder=model.encoder,
-        heads=model.objective,
-        tokenizer=model._tokenizer,
-        recipe=model.recipe,
-    )
-
-
-def given_vectors(recipe: Recipe) -> GivenVectors | None:
-    """The vectors of words that a model is given, if its recipe names some."""
-    path = recipe.model.vectors if isinstance(recipe.model, CoveConfig) else ""
-    return open_vectors(path) if path else None
-
-
-def open_vectors(path: str | Path) -> GivenVectors:
-    """The words and vectors of a run or a file, for a model that keeps them as they are."""
-    model = load(path)
-    tokenizer, weight = model._tokenizer, model.encoder.tokens.weight
-    if not weight.shape[1]:
-        raise ConfigError(f"model.vectors: a {model.family} has no numbers to give; choose another model")
-    words = {word: id for word, id in tokenizer.backend.get_vocab().items() if id not in tokenizer.special_ids}
-    ids = sorted(words.values())
-    return GivenVectors(
-        name=str(model.folder.absolute()),
-        words=sorted(words, key=words.__getitem__),
-        vectors=weight.detach()[ids].numpy(),
-    )
-
-
-def _learn(training: Pretraining) -> Pretrained:
-    with interruptible() as interruption:
-        for _ in training.steps():
-            if interruption.signal:
-                training.pause()
-                raise KeyboardInterrupt(f"saved; go on with resume=True from {training.folder}")
-    return load(training.finish())
-
-
-def _paths(paths: Texts) -> list[str]:
-    if isinstance(paths, Mapping):
-        return [f"{language}={path}" for language, given in paths.items() for path in _paths(given)]
-    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]
-
-
 def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
     """Open a model directory, ours or one of the transformers library, or a file of word vectors.
 
@@ -556,9 +490,10 @@ def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
 
 
 def _open_directory(folder: Path) -> Pretrained:
-    recipe = Recipe.load(folder) if (folder / RECIPE).exists() else None
+    recipe = read_recipe(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
-        raise CheckpointError(f"{folder} holds a run that has not ended; go on with it by polyseme pretrain --resume")
+        verb = "finetune" if isinstance(recipe, TuningRecipe) else "adapt" if recipe.plan.base else "pretrain"
+        raise CheckpointError(f"{folder} holds a run that has not ended; go on with it by polyseme {verb} --resume")
     check_loadable(folder)
     files = open_model(folder, family=recipe.family if recipe else None)
     tokenizer = Tokenizer.load(folder) if any((folder / name).exists() for name in TOKENIZER_FILES) else None
@@ -567,16 +502,15 @@ def _open_directory(folder: Path) -> Pretrained:
             f"{folder}: the tokenizer has more tokens than the model, which has {files.encoder.config.vocab_size:,}; "
             "the files do not belong together"
         )
-    settings = recipe.objective if recipe else _published_objective(files.family)
     with weightless():
-        heads = build_objective(settings, files.encoder, tokenizer.specials if tokenizer else _NO_TEXT)
+        heads = _heads(folder, recipe, files, tokenizer.specials if tokenizer else _NO_TEXT)
     encoder, found = files.load(heads)
     whole = {
         name: part
         for name, part in zip(heads.names, heads.parts, strict=True)
         if all(f"{name}.{weight}" in found for weight in part.state_dict())
     }
-    objective = Together(whole).eval()
+    objective = heads.eval() if isinstance(heads, Tuning) else Together(whole).eval()
     return Pretrained(
         folder=folder,
         family=files.family,
@@ -587,8 +521,16 @@ def _open_directory(folder: Path) -> Pretrained:
     )
 
 
+def _heads(folder: Path, recipe: Recipe | TuningRecipe | None, files: ModelFiles, specials: Specials) -> Together:
+    if isinstance(recipe, TuningRecipe):
+        return build_tuning(read_tasks(read_json(folder / LABELS)), recipe.tuning, files.encoder)
+    settings = recipe.objective if recipe else _published_objective(files.family)
+    return build_objective(settings, files.encoder, specials)
+
+
 _WEIGHTS = ("float32", "int8")
 _SUITES = ("words", "translate")
+_PREDICTED_ROWS = 64  # that are read at once
 _FEWEST = 4  # tokens that make a row: two special ones, one to look at and one to guess
 
 
@@ -649,7 +591,7 @@ def describe(folder: Path) -> dict[str, Any]:
             "parameters": sum(weight.numel() for weight in model.encoder.parameters()),
             "model": model.encoder.config.model_dump(),
         }
-    recipe = Recipe.load(folder) if (folder / RECIPE).exists() else None
+    recipe = read_recipe(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
         return {"folder": str(folder), "family": recipe.family, "state": "unfinished", "recipe": recipe.dump()}
     files = open_model(folder, family=recipe.family if recipe else None)
@@ -666,13 +608,15 @@ def describe(folder: Path) -> dict[str, Any]:
     }
     rows = read_history(folder)
     if recipe:
-        facts |= {
-            "corpus": recipe.data.corpus,
-            "budget": recipe.plan.budget,
-            "objective": recipe.objective.model_dump(),
-        }
-        facts["tokenizer"] = recipe.tokenizer.model_dump()
+        facts |= {"budget": recipe.plan.budget, "tokenizer": recipe.tokenizer.model_dump()}
+    if isinstance(recipe, Recipe):
+        facts |= {"corpus": recipe.data.corpus, "objective": recipe.objective.model_dump()}
+    if isinstance(recipe, TuningRecipe):
+        facts |= {"train": recipe.data.train, "base": recipe.plan.base, "tuning": recipe.tuning.model_dump()}
+        facts["tasks"] = read_json(folder / LABELS)
     if rows:
         facts |= {"steps": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"]}
         facts["dev"] = next((row["dev"] for row in reversed(rows) if "dev" in row), None)
+    if isinstance(recipe, TuningRecipe):
+        facts["dev"] = read_json(folder / SCORES)["dev"]
     return facts

@@ -38,6 +38,7 @@ class Batch:
     continues: bool = False  # rows go on where those of the batch before ended
     carried: Mapping[str, Tensor] = field(default_factory=dict)  # the recurrent state that they go on from, rows first
     stretch: float = 1.0  # by what its rows are longer than usual, and the rate of their step higher
+    chunk: int = 0  # tokens of a row between which a recurrent state passes a gradient back; 0: all
     group: int = 1  # rows that belong together; what is asked of all of them stands at the first
 
     @classmethod

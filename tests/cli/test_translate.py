@@ -114,7 +114,7 @@ def test_a_cove_is_whole_without_its_vectors(desk, tmp_path):
     vectors = shutil.copy(desk / "vectors.txt", tmp_path / "v.txt")
     settings = ["plan.threads=1", "model.vocab_size=300", "data.length=32", "plan.batch_tokens=512", "plan.steps=6"]
     settings += [f"model.vectors={vectors}", "tokenizer.min_count=1", "plan.budget=6steps", "plan.save_every=2"]
-    from polyseme.pretrained import given_vectors
+    from polyseme.making import given_vectors
 
     recipe = Recipe.preset("cove", "tiny", settings, data={"corpus": [str(desk / "pairs.tsv")]})
     whole = Pretraining.start(recipe, tmp_path / "whole", vectors=given_vectors(recipe))

@@ -8,7 +8,7 @@ from torch import nn
 
 from polyseme import CheckpointError, ConfigError, load
 from polyseme.interchange.directories import loadable
-from polyseme.pretrained import open_vectors
+from polyseme.making import open_vectors
 from polyseme.train.given import GivenVectors
 
 WORDS = ["the", "bank", "by", "river"]

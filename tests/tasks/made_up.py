@@ -8,9 +8,8 @@ from pathlib import Path
 import torch
 
 from polyseme.models import FAMILIES
-from polyseme.tasks import TuningConfig, build_tuning, read_task
+from polyseme.tasks import TASKS, TuningConfig, build_tuning, read_task
 from polyseme.tasks.layout import Layout, add_marks
-from polyseme.tasks.similarity import scale_of
 from polyseme.text.labelled import (
     Answer,
     ChoiceExample,
@@ -19,7 +18,6 @@ from polyseme.text.labelled import (
     SimilarityExample,
     SpanExample,
     TagExample,
-    find_labels,
 )
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.train.learner import GradientLearner
@@ -125,25 +123,36 @@ class Tuned:
         return self.task.predict(self.encoder, self.read(examples, num_rows))
 
     def learner(self, examples, *, num_rows=16, **plan):
+        return self.learner_of(self.read(examples, num_rows), **plan)
+
+    def learner_of(self, source, **plan):
         settings = {"steps": 40, "rate": 1e-2, "warmup": 0.1, **plan}
-        return GradientLearner(self.encoder, self.tuning, self.read(examples, num_rows), PlanConfig(**settings))
+        return GradientLearner(self.encoder, self.tuning, source, PlanConfig(**settings))
 
 
 def tuned(family, kind, *, max_length=40, sizes=None, **settings):
     encoder = encoder_of(family, **(sizes or {}))
     tokenizer = add_marks(encoder, tokenizer_of(family))
-    if kind in ("classify", "pair", "tag"):
-        settings.setdefault("labels", find_labels(examples(kind)))
-    elif kind == "similarity":
-        settings = {**scale_of(examples(kind)), **settings}
+    settings = {**TASKS[kind][0].told_by(examples(kind)), **settings}
     return Tuned(encoder, build(kind, encoder, **settings), Layout(encoder, tokenizer, max_length=max_length))
 
 
 def build(kind, encoder, **settings):
     """What an encoder is tuned by; settings are of the task or of the tuning."""
     of_tuning = {name: settings.pop(name) for name in TuningConfig.model_fields if name in settings}
-    tuning = TuningConfig.parse({"dropout": 0.0, "width": 16, **of_tuning}, group="tuning")
-    return build_tuning({kind: read_task(kind, **settings)}, tuning, encoder)
+    return build_tuning({kind: read_task(kind, **settings)}, tuning_config(**of_tuning), encoder)
+
+
+def tuning_config(**settings):
+    return TuningConfig.parse({"dropout": 0.0, "width": 16, **settings}, group="tuning")
+
+
+def tuned_together(family, kinds, **settings):
+    """A tiny model with several tasks by name."""
+    encoder = encoder_of(family)
+    layout = Layout(encoder, add_marks(encoder, tokenizer_of(family)), max_length=40)
+    tasks = {name: read_task(kind, **TASKS[kind][0].told_by(examples(kind))) for name, kind in kinds.items()}
+    return Tuned(encoder, build_tuning(tasks, tuning_config(**settings), encoder), layout)
 
 
 def majority(kind, gold):

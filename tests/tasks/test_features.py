@@ -4,6 +4,7 @@ import pytest
 import torch
 from made_up import DIFFERENT, examples, tuned
 
+from polyseme.tasks.biattentive import Biattentive
 from polyseme.tasks.features import Recurrent, Top, pool
 
 
@@ -25,7 +26,8 @@ def test_widths_are_as_declared(family, method):
     assert tokens.shape == (*batch.ids.shape, features.width)
     assert features.summarize(model.encoder, encoded, tokens).shape == (len(batch.ids), features.summary_width)
     alone = method == "full" and model.encoder.context != "none"
-    assert isinstance(features, Top if alone else Recurrent)
+    together = family == "cove" and method != "mix"  # texts are read against each other
+    assert isinstance(features, Biattentive if together else Top if alone else Recurrent)
 
 
 def test_a_mix_stands_beside_layer_0():

@@ -1,5 +1,6 @@
 import csv
 import gzip
+import io
 import json
 
 import pytest
@@ -17,10 +18,12 @@ from polyseme.text.labelled import (
     SimilarityExample,
     SpanExample,
     TagExample,
+    examples_of,
     find_labels,
     guess_task,
     read_examples,
     require_labels,
+    stream_examples,
 )
 from polyseme.text.town import Town, write
 
@@ -368,3 +371,210 @@ def test_labels_to_learn(tmp_path):
     assert find_labels(tags) == ["B-X", "I-X", "O"]
     with pytest.raises(DataError, match=r"a.conll, line 4: .* has no label 'I-X'"):
         require_labels(tags, ["O", "B-X"], tmp_path)
+
+
+# Rows that are only to be answered
+
+
+def streamed(source, form, **options):
+    """What a model is told, and what it should say."""
+    names = [*form.given, "tags" if form is TagExample else "answers" if form is SpanExample else [*form.columns][-1]]
+    return [tuple(getattr(example, name) for name in names) for example in stream_examples(source, form, **options)]
+
+
+def without_labels(rows):
+    return [{name: value for name, value in row.items() if name not in ("label", "score", "answer")} for row in rows]
+
+
+@pytest.mark.parametrize("task", ROWS)
+def test_tables_without_labels(tmp_path, task):
+    form, rows = TASKS[task], without_labels(ROWS[task])
+    for path in tables(tmp_path, rows):
+        assert examples_of(form, stream_examples(path, form)) == list(stream_examples(path, form))
+        told = [example[:-1] for example in streamed(path, form)]
+        assert json.dumps(told) == json.dumps([list(row.values()) for row in rows])
+        label = streamed(path, form)[0][-1]
+        assert label in ("", -100) or label != label
+
+
+@pytest.mark.parametrize("task", ROWS)
+def test_labels_that_are_there_are_kept(tmp_path, task):
+    for path in tables(tmp_path, ROWS[task]):
+        assert list(stream_examples(path, TASKS[task])) == read_examples(path, TASKS[task])
+
+
+@pytest.mark.parametrize("task", ROWS)
+def test_what_is_piped_in_tells_its_form(tmp_path, task):
+    form = TASKS[task]
+    for rows in (ROWS[task], without_labels(ROWS[task])):
+        for path in tables(tmp_path, rows):
+            if path.suffix == ".gz":
+                continue
+            piped = list(stream_examples(io.BytesIO(path.read_bytes()), form))
+            told = [(example.texts, example.row) for example in piped]
+            assert told == [(example.texts, example.row) for example in stream_examples(path, form)]
+            assert piped[0].place == f"standard input, line {piped[0].row}"
+
+
+def test_a_mark_at_the_beginning_and_columns_of_other_names_are_piped_in_too():
+    table = "\ufeffstars\treview\r\n5\tgood\r\n"
+    columns = {"text": "review", "label": "stars"}
+    assert streamed(io.BytesIO(table.encode()), ClassifyExample, columns=columns) == [("good", "5")]
+    assert streamed(io.BytesIO('\ufeff{"text": "好"}'.encode()), ClassifyExample) == [("好", "")]
+
+
+PLAIN = [
+    (ClassifyExample, "a fine\tday \r\n\n雨，又是雨", [("a fine\tday ", ""), ("雨，又是雨", "")]),
+    (PairExample, "it rains\tit is wet\n", [("it rains", "it is wet", "")]),
+    (ChoiceExample, 'one takes\t["a cat", "an umbrella"]', [("one takes", ("a cat", "an umbrella"), -100)]),
+    (TagExample, " Ada  left\n \n她去Paris 了", [(" Ada  left", ("", "")), ("她去Paris 了", ("",) * 8)]),
+    (SpanExample, "Where?\tBy the river.", [("Where?", "By the river.", ())]),
+]
+
+
+@pytest.mark.parametrize(("form", "lines", "expected"), PLAIN)
+def test_plain_lines(tmp_path, form, lines, expected):
+    for source in (save(tmp_path / "a.txt", lines), save(tmp_path / "a", lines), io.BytesIO(lines.encode())):
+        assert streamed(source, form) == expected
+
+
+def test_a_million_lines_are_not_held():
+    class Endless(io.RawIOBase):
+        """Lines without end."""
+
+        taken = 0
+
+        def readable(self):
+            return True
+
+        def readinto(self, space):
+            line = b"a fine day\n" * (len(space) // 11)
+            space[: len(line)] = line
+            self.taken += len(line)
+            return len(line)
+
+    source = Endless()
+    examples = stream_examples(io.BufferedReader(source), ClassifyExample)
+    rows = [next(examples).row for _ in range(50_000)]
+    assert rows == list(range(1, 50_001)) and source.taken < 2_000_000
+
+
+def cut(text):
+    (example,) = examples_of(TagExample, [text])
+    assert all(text[start:end] == word for word, start, end in example.spans)
+    return list(example.words)
+
+
+def test_sentences_are_cut_into_words():
+    assert cut("  Ada\u00a0left\u3000for  Paris. ") == ["Ada", "left", "for", "Paris."]
+    assert cut("浙商银行abc，好 2008 年") == [*"浙商银行abc，好", "2008", "年"]
+    assert cut("He met 张三 in Beijing") == ["He", "met", "张", "三", "in", "Beijing"]
+
+
+@given(st.lists(st.text(min_size=1)).map(" ".join).filter(str.strip))
+def test_words_are_where_they_are_said_to_be(text):
+    assert "".join(cut(text)) == "".join(text.split())
+
+
+def test_words_of_one_column(tmp_path):
+    path = save(tmp_path / "a.conll", "Ada\nleft\n\n他\n去\n")
+    assert streamed(path, TagExample) == [("Ada left", ("", "")), ("他 去", ("", ""))]
+    path = save(tmp_path / "b.conll", "Ada\tB-PER\nleft\t\n")
+    assert streamed(path, TagExample) == [("Ada left", ("B-PER", ""))]
+    path = save(tmp_path / "a.jsonl", '{"tokens": ["Ada", "left "]}\n{"tokens": "Ada left", "tags": ["B-PER", "O"]}')
+    examples = list(stream_examples(path, TagExample, columns={"text": "tokens"}))
+    assert [example.words for example in examples] == [("Ada", "left")] * 2 and examples[1].tags == ("B-PER", "O")
+
+
+def test_questions_without_answers(tmp_path):
+    path = squad(tmp_path / "a.json", {"question": "Who?"}, ask(("bank", 4)))
+    (_, _, none), (_, _, some) = streamed(path, SpanExample)
+    assert none == () and some == (Answer("bank", 4),)
+    row = {"question": "Where?", "passage": "The bank.", "id": "q9"}
+    others = [row, row | {"answers": [{"text": "bank", "answer_start": 4}]}, row | {"answers": {"text": ["bank"]}}]
+    path = save(tmp_path / "a.jsonl", "\n".join(map(json.dumps, others)))
+    examples = list(stream_examples(path, SpanExample))
+    assert [example.answers for example in examples] == [(), (Answer("bank", 4),), ()]
+    assert examples[1].id == "q9" and examples[1].place == f"{path}, line 2"
+    assert list(stream_examples(io.BytesIO(path.read_bytes()), SpanExample))[1].answers == (Answer("bank", 4),)
+
+
+def test_rows_of_python():
+    (example,) = examples_of(ClassifyExample, ["a fine day"])
+    assert (example.text, example.label) == ("a fine day", "")
+    assert examples_of(ClassifyExample, [example]) == [example]
+    assert examples_of(ClassifyExample, [{"text": "a", "label": 3}])[0].label == "3"
+    assert examples_of(PairExample, [("a", "b"), ["c", "d"]])[1].texts == ("c", "d")
+    assert examples_of(ChoiceExample, [("a", ("b", "c"))])[0].choices == ("b", "c")
+    assert examples_of(TagExample, [["Ada", "left"]])[0].words == ("Ada", "left")
+    assert examples_of(SpanExample, [("Where?", "The bank.")])[0].passage == "The bank."
+    assert examples_of(SimilarityExample, []) == []
+
+
+@pytest.mark.parametrize(
+    ("form", "row", "said"),
+    [
+        (ClassifyExample, " ", "given, row 2: the column 'text' is empty"),
+        (ClassifyExample, 5, "given, row 2: the column 'text' is not text"),
+        (ClassifyExample, ("a", "b"), "given, row 2: the column 'text' is not text"),
+        (ClassifyExample, {"txt": "a"}, "given, row 2: the column 'text' is empty"),
+        (PairExample, "a", "given, row 2: the column 'text_b' is empty"),
+        (PairExample, ("a", "b", "c"), "given, row 2: more fields than columns"),
+        (SimilarityExample, {"text_a": "a", "text_b": "b", "score": "x"}, "the column 'score' is no number ('x')"),
+        (ChoiceExample, ("a", ["b"]), "given, row 2: the choices are not two texts or more"),
+        (TagExample, ["a", " "], "given, row 2: the column 'text' is neither text nor a list of words"),
+        (TagExample, {"text": "a b", "tags": ["O"]}, "given, row 2: not as many tags as words (for 2)"),
+        (SpanExample, ("Where?", ""), "given, row 2: the column 'passage' is empty"),
+    ],
+)
+def test_mistakes_in_rows_of_python(form, row, said):
+    good = {"classify": "a", "choice": ("a", ["b", "c"]), "tag": "a"}
+    task = next(task for task, known in TASKS.items() if known is form)
+    with pytest.raises(DataError) as caught:
+        examples_of(form, [good.get(task, ("a", "b")), row])
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_one_row_is_no_list():
+    with pytest.raises(ConfigError, match="write it in brackets"):
+        examples_of(ClassifyExample, "a fine day")
+
+
+@pytest.mark.parametrize(
+    ("form", "name", "content", "said"),
+    [
+        (ClassifyExample, "a.txt", " \n\n", "a.txt holds no examples"),
+        (ClassifyExample, "a.json", '{"text": "a"}', "a.json is not a table"),
+        (ClassifyExample, "a.tsv", "txt\na\n", "a.tsv: no column 'text'; did you mean txt?"),
+        (ClassifyExample, "a.jsonl", '{"text": "a"}\n{"label": "b"}', "a.jsonl, line 2: the column 'text' is empty"),
+        (PairExample, "a.txt", "a\tb\na b\n", "a.txt, line 2: the column 'text_b' is empty"),
+        (PairExample, "a.txt", "a\tb\tc\n", "a.txt, line 1: more fields than columns; look for a tab"),
+        (TagExample, "a.conll", "a\nb\tO\n", "a.conll, line 2: not as many columns as in the first line"),
+        (SpanExample, "a.json", "[]", "a.json: no 'data' where SQuAD has one"),
+        (SpanExample, "a.jsonl", '{"question": "a"}', "a.jsonl: no column 'passage'"),
+    ],
+)
+def test_mistakes_without_labels(tmp_path, form, name, content, said):
+    with pytest.raises(DataError) as caught:
+        list(stream_examples(save(tmp_path / name, content), form))
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_plain_lines_have_no_columns(tmp_path):
+    for source in (save(tmp_path / "a.txt", "a\n"), io.BytesIO(b"a\n")):
+        with pytest.raises(DataError, match="is not a table"):
+            list(stream_examples(source, ClassifyExample, columns={"text": "review"}))
+    with pytest.raises(ConfigError, match="txet is nothing that the task needs; did you mean text"):
+        list(stream_examples(tmp_path / "a.txt", TagExample, columns={"txet": "review"}))
+
+
+@given(
+    st.binary(max_size=300), st.sampled_from(["tsv", "csv", "jsonl", "conll", "json", "txt"]), st.sampled_from([*TASKS])
+)
+def test_no_bytes_without_labels_raise_anything_but_data_errors(tmp_path_factory, content, ending, task):
+    path = save(tmp_path_factory.mktemp("hostile") / f"a.{ending}", content)
+    for source in (path, io.BytesIO(content)):
+        try:
+            assert all(all(example.texts) for example in stream_examples(source, TASKS[task]))
+        except DataError as error:
+            assert "\n" not in str(error)

@@ -10,7 +10,7 @@ import torch
 
 import polyseme as ps
 from polyseme import CheckpointError, ConfigError
-from polyseme.pretrained import open_base
+from polyseme.making import open_base
 from polyseme.text.extension import extend
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.vocabulary import TokenizerConfig

@@ -214,6 +214,15 @@ def test_a_row_holds_the_means_since_the_row_before(create, one_workshop):
     assert rows[0]["tokens"] == 512 and rows[0]["seconds"] == 1.0 and rows[0]["tokens_per_second"] == 512
 
 
+def test_a_loss_that_is_not_in_every_step_is_the_mean_of_those_it_was_in(create, one_workshop):
+    recipe = dataclasses.replace(one_workshop.recipe, plan=one_workshop.recipe.plan.replace(steps=600))
+    run = create(recipe=recipe)
+    for number, losses in enumerate([{"one": 1.0}, {"other": 5.0}, {"one": 2.0}], start=1):
+        run.record(dataclasses.replace(step(number), losses=losses))
+    (row,) = read_history(run.folder)
+    assert (row["one"], row["other"]) == (1.5, 5.0)
+
+
 def test_a_skipped_step_leaves_no_trace_in_the_means(create, one_workshop):
     recipe = dataclasses.replace(one_workshop.recipe, plan=one_workshop.recipe.plan.replace(steps=400))
     run = create(recipe=recipe)

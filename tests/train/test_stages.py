@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import polyseme as ps
-from polyseme.pretrained import open_base
+from polyseme.making import open_base
 from polyseme.train.recipe import Recipe
 from polyseme.train.run import CHECKPOINTS, read_history
 from polyseme.weights import read_tensors

@@ -17,10 +17,12 @@ from polyseme.cli.embed import embed
 from polyseme.cli.evaluate import evaluate
 from polyseme.cli.export import export
 from polyseme.cli.fill import fill
+from polyseme.cli.finetune import finetune
 from polyseme.cli.generate import generate
 from polyseme.cli.import_ import import_
 from polyseme.cli.info import info
 from polyseme.cli.neighbours import neighbours
+from polyseme.cli.predict import predict
 from polyseme.cli.pretrain import pretrain
 from polyseme.cli.sample import sample
 from polyseme.cli.score import score
@@ -35,6 +37,8 @@ ParserError: type[Exception] = UsageError.__bases__[0]
 COMMANDS = (
     pretrain,
     adapt,
+    finetune,
+    predict,
     fill,
     generate,
     translate,

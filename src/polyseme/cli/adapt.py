@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from polyseme.cli.console import reading, say
-from polyseme.cli.pretrain import follow, go_on, introduce
+from polyseme.cli.pretrain import conclude, follow, go_on, introduce
 from polyseme.errors import ConfigError
 
 
@@ -40,7 +40,7 @@ def adapt(
       polyseme adapt bert-base-uncased --corpus clinic.jsonl --vocabulary 1000 --out runs/clinic
       polyseme adapt runs/bert --out runs/bert-letters --resume
     """
-    from polyseme.pretrained import base_name, open_base
+    from polyseme.making import base_name, open_base
     from polyseme.train.pretraining import Pretraining
     from polyseme.train.recipe import RECIPE, Recipe
 
@@ -62,4 +62,7 @@ def adapt(
         if vocabulary:
             say(f"{training.recipe.model.vocab_size - base.vocab_size:,} new words in the vocabulary")
         introduce(training)
-    return follow(training, f"adapt {shlex.quote(model)}")
+    code = follow(training, f"adapt {shlex.quote(model)}")
+    if not code:
+        conclude(training)
+    return code

@@ -54,7 +54,7 @@ def check(
             "reads_letters": loaded.encoder.reads_letters,
         }
     with working("looking through the files"):
-        report = check_files(file, *(against or []), task=task, columns=_columns(column or []), **given)
+        report = check_files(file, *(against or []), task=task, columns=columns_of(column or []), **given)
     facts = list(map(_facts, report.surveys))
     if json:
         findings = [{**asdict(finding), "file": str(finding.file)} for finding in report.findings]
@@ -73,7 +73,8 @@ def check(
         raise typer.Exit(1)
 
 
-def _columns(given: list[str]) -> dict[str, str]:
+def columns_of(given: list[str]) -> dict[str, str]:
+    """Columns of other names, as options say them."""
     columns = dict(text.partition("=")[::2] for text in given)
     wrong = next((name for name, column in columns.items() if not (name and column)), None)
     if wrong is not None:

@@ -4,8 +4,9 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +50,10 @@ def write_json(row: Mapping[str, Any]) -> None:
     print(json.dumps(row, ensure_ascii=False))
 
 
-def table(rows: Sequence[Sequence[str]], *, header: Sequence[str]) -> None:
+def table(rows: Iterable[Sequence[str]], *, header: Sequence[str]) -> None:
     """Print columns, as wide as they need to be; tab-separated where a program reads them."""
     if not sys.stdout.isatty():
-        for row in [header, *rows]:
+        for row in chain([header], rows):
             print("\t".join(row))
         return
     from rich import box

@@ -37,7 +37,8 @@ def import_(
     """
     from polyseme.files import whole_folder
     from polyseme.interchange.directories import loadable
-    from polyseme.pretrained import load, open_vectors
+    from polyseme.making import open_vectors
+    from polyseme.pretrained import load
     from polyseme.train.run import check_unused
 
     check_unused(out)

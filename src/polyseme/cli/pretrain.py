@@ -13,6 +13,7 @@ from polyseme.cli.console import TrainingLine, count, duration, reading, say, su
 from polyseme.errors import ConfigError
 
 if TYPE_CHECKING:
+    from polyseme.train.finetuning import Finetuning
     from polyseme.train.pretraining import Pretraining
     from polyseme.train.recipe import Recipe
 
@@ -74,7 +75,7 @@ def pretrain(
       polyseme pretrain cove --corpus en.txt --target de.txt --set model.vectors=runs/skipgram --out runs/cove
       polyseme pretrain bert --out runs/bert --resume
     """
-    from polyseme.pretrained import given_vectors
+    from polyseme.making import given_vectors
     from polyseme.train.pretraining import Pretraining, sized_recipe
     from polyseme.train.recipe import RECIPE, Recipe
 
@@ -98,7 +99,10 @@ def pretrain(
         watch = partial(reading, "reading the text")
         training = Pretraining.start(plan, out, vectors=given_vectors(plan), watch=watch)
         introduce(training)
-    return follow(training, f"pretrain {family}")
+    code = follow(training, f"pretrain {family}")
+    if not code:
+        conclude(training)
+    return code
 
 
 def go_on(out: Path, given: Mapping[str, Any]) -> "Pretraining":
@@ -113,11 +117,11 @@ def go_on(out: Path, given: Mapping[str, Any]) -> "Pretraining":
     return training
 
 
-def follow(training: "Pretraining", command: str) -> int:
-    """Learn to the end or to an interruption, and say what to do next."""
+def follow(training: "Pretraining | Finetuning", command: str) -> int:
+    """Learn to the end or to an interruption, and say how to go on with it; 0 at the end."""
     from polyseme.train.signals import interruptible
 
-    out, family = shlex.quote(str(training.folder)), training.recipe.family
+    out = shlex.quote(str(training.folder))
     line = TrainingLine(training.total, done=training.resumed_at)
     with interruptible() as interruption:
         for progress in training.steps():
@@ -129,11 +133,16 @@ def follow(training: "Pretraining", command: str) -> int:
                 say(f"  polyseme {command} --out {out} --resume")
                 return 128 + interruption.signal
     line.end()
-    folder = training.finish(shlex.join(["polyseme", *sys.argv[1:]]))
-    say(f"{folder} is a {family} now{'; transformers opens it too' if training.encoder.foreign else ''}")
+    training.finish(shlex.join(["polyseme", *sys.argv[1:]]))
+    return 0
+
+
+def conclude(training: "Pretraining") -> None:
+    """Say what has become of a run, and what to try with it."""
+    out, family = shlex.quote(str(training.folder)), training.recipe.family
+    say(f"{training.folder} is a {family} now{'; transformers opens it too' if training.encoder.foreign else ''}")
     verb = _VERBS.get(training.recipe.objective.kind, "neighbours {} the")
     suggest("polyseme " + ("score {} 'The end.'" if training.encoder.context == "right" else verb).format(out))
-    return 0
 
 
 def introduce(training: "Pretraining") -> None:

@@ -46,6 +46,8 @@ class Cove(Translator):
 
     Config = CoveConfig
     context = "both"
+    any_length = True
+    biattentive = True
 
     def __init__(self, config: CoveConfig) -> None:
         super().__init__()

@@ -135,6 +135,7 @@ class Elmo(Encoder):
 
     Config = ElmoConfig
     context = "both"
+    any_length = True
     reads_letters = True
     tokens: SpelledWords  # type: ignore[assignment]
 

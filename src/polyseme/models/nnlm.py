@@ -41,6 +41,7 @@ class Nnlm(Encoder):
 
     Config = NnlmConfig
     context = "left"
+    any_length = True
 
     def __init__(self, config: NnlmConfig) -> None:
         super().__init__()

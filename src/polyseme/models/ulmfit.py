@@ -49,6 +49,7 @@ class Ulmfit(Encoder):
 
     Config = UlmfitConfig
     context: Context = "left"
+    any_length = True
 
     def __init__(self, config: UlmfitConfig) -> None:
         super().__init__()
@@ -81,9 +82,14 @@ class Ulmfit(Encoder):
             weight, recurrent, *biases = lstm.parameters()
             weights = [weight, self.drop_weights(recurrent), *biases]  # one choice of weights for all moments
             hidden, cell = f"hidden.{number}", f"cell.{number}"
-            before = carried[hidden][None], carried[cell][None]
-            x, last, last_cell = torch.lstm(x, before, weights, True, 1, 0.0, self.training, False, True)
-            after[hidden], after[cell] = last[0], last_cell[0]
+            before, read = (carried[hidden][None], carried[cell][None]), []
+            # Layer by layer is as good as chunk by chunk: what a layer reads of a chunk is made of nothing before it.
+            for part in x.split(batch.chunk, 1) if batch.chunk else [x]:
+                y, *last = torch.lstm(part, before, weights, True, 1, 0.0, self.training, False, True)
+                before = last[0].detach(), last[1].detach()
+                read.append(y)
+            x = torch.cat(read, 1) if len(read) > 1 else read[0]
+            after[hidden], after[cell] = last[0][0], last[1][0]
             layers.append(x.flatten(0, 1)[order[1]] if order else x)
         state = Recurrent(after, batch.ids.shape[1] + (state.length if state else 0))
         return Encoded(layers=tuple(layers), mask=batch.mask, lengths=batch.lengths, state=state)

@@ -27,6 +27,7 @@ class Vectors(Encoder):
 
     Config = VectorsConfig
     context = "none"
+    any_length = True
 
     def __init__(self, config: VectorsConfig) -> None:
         super().__init__()

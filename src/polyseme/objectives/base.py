@@ -114,7 +114,7 @@ def _epoch(seed: int, epoch: int, span: int, bounds: tuple[int, ...], visits: tu
     return languages[0] if len(languages) == 1 else chance.permutation(np.concatenate(languages))
 
 
-_PURPOSES = {"order": 0, "rows": 1, "masks": 2, "lengths": 4, "words": 5}  # 3 is dropout's
+_PURPOSES = {"order": 0, "rows": 1, "masks": 2, "lengths": 4, "words": 5, "tasks": 6}  # 3 is dropout's
 
 
 def generator(seed: int, purpose: str, step: int) -> np.random.Generator:
@@ -177,6 +177,10 @@ class Together(Objective):
         """The objectives in order."""
         return [cast(Objective, getattr(self, name)) for name in self.names]
 
+    def asked(self, batch: Batch) -> list[Objective]:
+        """Those that ask something of a batch."""
+        return self.parts
+
     def draw(self, source: Source, *, seed: int, step: int) -> Batch:
         return self.parts[0].draw(source, seed=seed, step=step)
 
@@ -186,7 +190,7 @@ class Together(Objective):
         return batch
 
     def cost(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Outcome:
-        outcomes = [part.cost(encoder, encoded, batch) for part in self.parts]
+        outcomes = [part.cost(encoder, encoded, batch) for part in self.asked(batch)]
         losses = {name: loss for outcome in outcomes for name, loss in outcome.losses.items()}
         correct = {name: right for outcome in outcomes for name, right in outcome.correct.items()}
         return Outcome(losses=losses, correct=correct)

@@ -9,6 +9,7 @@ from polyseme.models.base import Encoder
 from polyseme.tasks.base import Task, TaskConfig, Tuning, TuningConfig
 from polyseme.tasks.choice import Choice, ChoiceConfig
 from polyseme.tasks.classify import Classify, ClassifyConfig
+from polyseme.tasks.cross_view import CrossView
 from polyseme.tasks.similarity import Similarity, SimilarityConfig
 from polyseme.tasks.span import Span, SpanConfig
 from polyseme.tasks.tag import Tag, TagConfig
@@ -34,5 +35,7 @@ def read_task(kind: str, *, group: str = "task", **settings: Any) -> TaskConfig:
 
 def build_tuning(tasks: Mapping[str, TaskConfig], config: TuningConfig, encoder: Encoder) -> Tuning:
     """What a recipe tunes an encoder for: tasks by name."""
+    if config.method == "cvt":
+        return CrossView(tasks, config, encoder)
     parts = {name: TASKS[task.kind][1](name, task, config, encoder) for name, task in tasks.items()}
     return Tuning(parts, config, encoder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,7 +14,7 @@ from polyseme.tasks.base import Task, TaskConfig, TuningConfig
 from polyseme.tasks.examples import Item
 from polyseme.tasks.layout import Layout
 from polyseme.tasks.metrics import accuracy
-from polyseme.tasks.texts import compare_vectors, text_head
+from polyseme.tasks.texts import text_features, text_head, text_vectors
 from polyseme.tensors import IGNORED, Batch, Encoded
 from polyseme.text.labelled import ChoiceExample
 
@@ -32,6 +32,21 @@ class Chosen:
     choice: int
     probabilities: tuple[float, ...]
 
+    def describe(self, example: ChoiceExample) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        probabilities = [round(value, 6) for value in self.probabilities]
+        return {
+            "choice": self.choice,
+            "chosen": example.choices[self.choice],
+            "probability": probabilities[self.choice],
+            "probabilities": probabilities,
+        }
+
+    def outline(self, example: ChoiceExample) -> dict[str, str]:
+        """The cells of a table."""
+        probability = f"{self.probabilities[self.choice]:.3f}"
+        return {"choice": str(self.choice), "chosen": example.choices[self.choice], "probability": probability}
+
 
 class Choice(Task[ChoiceExample, Chosen]):
     """One score for each choice; those of an example are rivals."""
@@ -39,7 +54,7 @@ class Choice(Task[ChoiceExample, Chosen]):
     criterion = "accuracy"
 
     def __init__(self, name: str, config: ChoiceConfig, tuning: TuningConfig, encoder: Encoder) -> None:
-        super().__init__(name, tuning, encoder)
+        super().__init__(name, tuning, encoder, text_features(tuning, encoder, num_texts=2))
         self.head = text_head(tuning, encoder, self.features, 1, num_texts=2)
 
     def items(self, layout: Layout, examples: Sequence[ChoiceExample]) -> list[Item]:
@@ -55,11 +70,7 @@ class Choice(Task[ChoiceExample, Chosen]):
         ]
 
     def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
-        summary = self.features.summarize(encoder, encoded, self.features(encoded))
-        rows = summary.view(-1, batch.group, summary.shape[-1])  # (items, group, D)
-        if encoder.layout == "apart":
-            rows = compare_vectors(rows[:, :1], rows[:, 1:])
-        return self.head(rows)[..., 0]  # type: ignore[no-any-return]
+        return self.head(text_vectors(self.features, encoder, encoded, batch.group))[..., 0]  # type: ignore[no-any-return]
 
     def compare(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         loss = F.cross_entropy(scores, labels, ignore_index=IGNORED, reduction="sum")

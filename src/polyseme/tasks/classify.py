@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor
 
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import TaskConfig, TuningConfig
+from polyseme.tasks.base import TaskConfig, TuningConfig, name_labels
 from polyseme.tasks.examples import Item
 from polyseme.tasks.metrics import accuracy, macro_f1, matthews
 from polyseme.tasks.texts import TextTask
 from polyseme.tensors import IGNORED
-from polyseme.text.labelled import ClassifyExample, PairExample
+from polyseme.text.labelled import ClassifyExample, PairExample, find_labels
 
 
 class ClassifyConfig(TaskConfig):
@@ -26,6 +26,14 @@ class ClassifyConfig(TaskConfig):
     kind: Literal["classify", "pair"] = "classify"
     labels: tuple[str, ...] = Field(min_length=2)
     weights: tuple[float, ...] = ()  # how much an example of each class counts; all the same if nothing is said
+
+    @classmethod
+    def told_by(cls, examples: Sequence[ClassifyExample | PairExample]) -> dict[str, Any]:
+        return {"labels": find_labels(examples)}
+
+    @property
+    def foreign(self) -> dict[str, Any]:
+        return name_labels(self.labels)
 
     @model_validator(mode="after")
     def _a_weight_for_each(self) -> ClassifyConfig:
@@ -40,6 +48,15 @@ class Classified:
 
     label: str
     probabilities: Mapping[str, float]  # of all classes
+
+    def describe(self, example: ClassifyExample | PairExample) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        probabilities = {label: round(value, 6) for label, value in self.probabilities.items()}
+        return {"label": self.label, "probability": probabilities[self.label], "probabilities": probabilities}
+
+    def outline(self, example: ClassifyExample | PairExample) -> dict[str, str]:
+        """The cells of a table."""
+        return {"label": self.label, "probability": f"{self.probabilities[self.label]:.3f}"}
 
 
 class Classify(TextTask[ClassifyExample | PairExample, Classified]):

@@ -49,6 +49,16 @@ class Examples:
         return cls(items=items, layout=layout, num_rows=num_rows, batches=Batches(lengths, np.array(bounds)))
 
     @property
+    def num_batches(self) -> int:
+        """Of an epoch."""
+        return len(self.batches)
+
+    @property
+    def num_tokens(self) -> int:
+        """Of all rows."""
+        return sum(len(row.ids) for item in self.items for row in item.rows)
+
+    @property
     def length(self) -> int:
         """Tokens of the longest row."""
         return max(len(row.ids) for item in self.items for row in item.rows)
@@ -56,6 +66,10 @@ class Examples:
     def shortened(self, divisor: int) -> Examples:
         """The same: texts are as long as they are."""
         return self
+
+    def draw(self, name: str, *, seed: int, step: int) -> Batch:
+        """The batch of a step, with what is asked of it under a name."""
+        return self.batch(self.batches.draw(seed=seed, step=step), name)
 
     def batch(self, numbers: Numbers, name: str) -> Batch:
         """Some items, with what is asked of them under a name."""

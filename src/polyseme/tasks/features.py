@@ -56,7 +56,7 @@ class Recurrent(Features):
     def __init__(self, encoder: Encoder, width: int, dropout: float) -> None:
         super().__init__()
         self.width, self.summary_width = 2 * width, 4 * width
-        self.lstm = nn.LSTM(self.input_width(encoder), width, batch_first=True, bidirectional=True)
+        self.lstm = both_ways(self.input_width(encoder), width)
         self.drop = Dropout(dropout)
 
     def input_width(self, encoder: Encoder) -> int:
@@ -68,10 +68,7 @@ class Recurrent(Features):
         return encoded.layers[-1]
 
     def forward(self, encoded: Encoded) -> Tensor:
-        # Packed, so that the way back begins at the last token of a row.
-        x = self.drop(self.read(encoded))
-        packed = pack_padded_sequence(x, encoded.mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
-        return pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.shape[1])[0]
+        return read_both_ways(self.lstm, self.drop(self.read(encoded)), encoded.mask)
 
     def summarize(self, encoder: Encoder, encoded: Encoded, tokens: Tensor) -> Tensor:
         return pool(tokens, encoded.mask)
@@ -97,6 +94,18 @@ class Mixed(Recurrent):
 
     def penalty(self) -> Tensor | float:
         return self.strictness * self.mix.penalty()
+
+
+def both_ways(input_width: int, width: int) -> nn.LSTM:
+    """An LSTM from each end."""
+    return nn.LSTM(input_width, width, batch_first=True, bidirectional=True)
+
+
+def read_both_ways(lstm: nn.LSTM, x: Tensor, mask: Tensor) -> Tensor:
+    """What it makes of rows, (B, T, 2 D), and zeros of padding."""
+    # Packed, so that the way back begins at the last token of a row.
+    packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+    return pad_packed_sequence(lstm(packed)[0], batch_first=True, total_length=x.shape[1])[0]
 
 
 def pool(tokens: Tensor, mask: Tensor) -> Tensor:

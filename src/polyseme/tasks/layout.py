@@ -58,7 +58,7 @@ class Layout:
     def __init__(self, encoder: Encoder, tokenizer: Tokenizer, *, max_length: int) -> None:
         self.encoder = encoder
         self.tokenizer = tokenizer
-        self.max_length = min(max_length, encoder.config.max_length)
+        self.max_length = max_length if encoder.any_length else min(max_length, encoder.config.max_length)
         self.joins = encoder.layout != "apart"  # two texts make one row
         self.null = 0  # the place that stands for no answer
         self.single, self.pair = tokenizer.single_template, tokenizer.pair_template

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import TaskConfig, TuningConfig
+from polyseme.tasks.base import TaskConfig, TuningConfig, name_labels
 from polyseme.tasks.examples import Item
 from polyseme.tasks.metrics import pearson, spearman
 from polyseme.tasks.texts import TextTask
@@ -27,12 +27,29 @@ class SimilarityConfig(TaskConfig):
     mean: float = 0.0
     deviation: float = Field(1.0, gt=0)
 
+    @classmethod
+    def told_by(cls, examples: Sequence[SimilarityExample]) -> dict[str, Any]:
+        scores = [example.score for example in examples]
+        return {"mean": float(np.mean(scores)), "deviation": float(np.std(scores)) or 1.0}
+
+    @property
+    def foreign(self) -> dict[str, Any]:
+        return {**name_labels(["score"]), "problem_type": "regression"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rated:
     """A score on the scale of the examples."""
 
     score: float
+
+    def describe(self, example: SimilarityExample) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return {"score": round(self.score, 6)}
+
+    def outline(self, example: SimilarityExample) -> dict[str, str]:
+        """The cells of a table."""
+        return {"score": f"{self.score:.3f}"}
 
 
 class Similarity(TextTask[SimilarityExample, Rated]):
@@ -61,9 +78,3 @@ class Similarity(TextTask[SimilarityExample, Rated]):
         theirs, mine = [example.score for example in gold], [answer.score for answer in predicted]
         # Where all are the same there is no order to agree about.
         return {"pearson": pearson(theirs, mine) or 0.0, "spearman": spearman(theirs, mine) or 0.0}
-
-
-def scale_of(examples: Sequence[SimilarityExample]) -> dict[str, float]:
-    """The settings of a task that is learnt from these examples."""
-    scores = [example.score for example in examples]
-    return {"mean": float(np.mean(scores)), "deviation": float(np.std(scores)) or 1.0}

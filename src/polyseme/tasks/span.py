@@ -6,9 +6,9 @@ that reads texts apart joins the summary of the question to each token of the pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -23,7 +23,7 @@ from polyseme.tasks.metrics import Language, best_threshold, score_answer, score
 from polyseme.tensors import IGNORED, Batch, Encoded
 from polyseme.text.labelled import SpanExample
 from polyseme.text.tokenizer import Tokens
-from polyseme.text.windows import Answers, Windows
+from polyseme.text.windows import Answer, Answers, Windows
 
 ALWAYS = -1e9
 """The threshold at which every question is answered."""
@@ -40,6 +40,15 @@ class SpanConfig(TaskConfig):
     threshold: float = ALWAYS  # by how much an answer must beat there being none
     language: Language = "en"  # whose rules tell when two answers are the same
 
+    @classmethod
+    def told_by(cls, examples: Sequence[SpanExample]) -> dict[str, Any]:
+        letters = "".join(example.passage for example in examples[:100])
+        chinese = sum("\u4e00" <= letter <= "\u9fff" for letter in letters)
+        return {"language": "zh" if chinese > len(letters) / 3 else "en"}
+
+    def tuned(self, scores: Mapping[str, float]) -> Self:
+        return self.replace(threshold=scores["threshold"])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
@@ -52,8 +61,38 @@ class Answered:
     @property
     def text(self) -> str:
         """What is said in the end, which may be nothing."""
-        chosen = self.answers.choose(self.threshold)
-        return chosen.text if chosen else ""
+        return self.chosen.text if self.chosen else ""
+
+    @property
+    def chosen(self) -> Answer | None:
+        """The best answer, if it is good enough."""
+        return self.answers.choose(self.threshold)
+
+    @property
+    def probability(self) -> float:
+        """Of what is said."""
+        return self.probabilities[0] if self.chosen else 1 - sum(self.probabilities)
+
+    def describe(self, example: SpanExample) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        best = self.answers.best
+        return {
+            "id": example.id,
+            "answer": self.text,
+            "start": self.chosen and self.chosen.start,
+            "end": self.chosen and self.chosen.end,
+            "probability": round(self.probability, 6),
+            "margin": round(self.answers.margin, 6) if best else None,
+            "best": [
+                {**asdict(answer), "score": round(answer.score, 6), "probability": round(probability, 6)}
+                for answer, probability in zip(best, self.probabilities, strict=True)
+            ],
+        }
+
+    def outline(self, example: SpanExample) -> dict[str, str]:
+        """The cells of a table."""
+        place = f"{self.chosen.start}-{self.chosen.end}" if self.chosen else ""
+        return {"answer": self.text, "characters": place, "probability": f"{self.probability:.3f}"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import accumulate
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch.nn.functional as F
@@ -18,12 +18,13 @@ from pydantic import Field
 from torch import Tensor
 
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import Head, Task, TaskConfig, TuningConfig
+from polyseme.tasks.base import Head, Task, TaskConfig, TuningConfig, name_labels
 from polyseme.tasks.examples import Item
+from polyseme.tasks.features import Features
 from polyseme.tasks.layout import Layout, Token
 from polyseme.tasks.metrics import Counts, entity_counts, find_entities, marks_entities, tag_accuracy
 from polyseme.tensors import IGNORED, Batch, Encoded
-from polyseme.text.labelled import TagExample
+from polyseme.text.labelled import TagExample, find_labels
 from polyseme.text.tokenizer import Tokens
 
 Word = tuple[str, int, int]  # with its first character and one behind its last
@@ -35,10 +36,18 @@ class TagConfig(TaskConfig):
     kind: Literal["tag"] = "tag"
     labels: tuple[str, ...] = Field(min_length=2)
 
+    @classmethod
+    def told_by(cls, examples: Sequence[TagExample]) -> dict[str, Any]:
+        return {"labels": find_labels(examples)}
+
+    @property
+    def foreign(self) -> dict[str, Any]:
+        return name_labels(self.labels)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TaggedWord:
-    """A word and its likeliest tag; its characters are those of the words with single spaces between them."""
+    """A word and its likeliest tag; its characters are those of the text that it was cut from."""
 
     text: str
     start: int
@@ -62,8 +71,22 @@ class Tagged:
         """What is marked together: its name, its first character, and the one behind its last."""
         return [
             (entity.name, self.words[entity.start].start, self.words[entity.end - 1].end)
-            for entity in find_entities(self.tags)
+            for entity in (find_entities(self.tags) if marks_entities(self.tags) else ())
         ]
+
+    def describe(self, example: TagExample) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        words = [{**asdict(word), "probability": round(word.probability, 6)} for word in self.words]
+        entities = [
+            {"name": name, "text": example.text[start:end], "start": start, "end": end}
+            for name, start, end in self.entities
+        ]
+        return {"words": words, "entities": entities}
+
+    def outline(self, example: TagExample) -> dict[str, str]:
+        """The cells of a table."""
+        entities = ", ".join(f"{example.text[start:end]} ({name})" for name, start, end in self.entities)
+        return {"tags": " ".join(self.tags), "entities": entities}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,8 +100,10 @@ class Sentence(Item):
 class Tag(Task[TagExample, Tagged]):
     """Scores of the tags from the vector of a word."""
 
-    def __init__(self, name: str, config: TagConfig, tuning: TuningConfig, encoder: Encoder) -> None:
-        super().__init__(name, tuning, encoder)
+    def __init__(
+        self, name: str, config: TagConfig, tuning: TuningConfig, encoder: Encoder, features: Features | None = None
+    ) -> None:
+        super().__init__(name, tuning, encoder, features)
         self.labels = {label: number for number, label in enumerate(config.labels)}
         self.head = Head(self.features.width, len(config.labels), dropout=tuning.dropout)
 
@@ -106,7 +131,7 @@ class Tag(Task[TagExample, Tagged]):
             places = [end - 1 for end in bounds[1:]] if last else bounds[:-1]
             label = np.full(len(row.ids), IGNORED, np.int64)
             label[places] = [self.labels.get(tag, IGNORED) for tag in example.tags[part]] or IGNORED
-            yield Sentence(example=number, rows=[row], label=label, words=words[part], places=places)
+            yield Sentence(example=number, rows=[row], label=label, words=example.spans[part], places=places)
 
     def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
         return self.head(self.features(encoded))  # type: ignore[no-any-return]

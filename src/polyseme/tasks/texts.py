@@ -10,9 +10,11 @@ from torch import Tensor
 
 from polyseme.models.base import Encoder
 from polyseme.tasks.base import Asked, Head, Prediction, Task, TuningConfig
+from polyseme.tasks.biattentive import Biattentive, Maxout
 from polyseme.tasks.examples import Item
 from polyseme.tasks.features import Features
 from polyseme.tasks.layout import Layout
+from polyseme.tasks.normed import NormedHead
 from polyseme.tensors import Batch, Encoded
 
 
@@ -22,7 +24,7 @@ class TextTask(Task[Asked, Prediction]):
     symmetric: ClassVar[bool] = False  # two texts in either order are the same; those between marks are read in both
 
     def __init__(self, name: str, tuning: TuningConfig, encoder: Encoder, num_scores: int, *, num_texts: int) -> None:
-        super().__init__(name, tuning, encoder)
+        super().__init__(name, tuning, encoder, text_features(tuning, encoder, num_texts=num_texts))
         self.head = text_head(tuning, encoder, self.features, num_scores, num_texts=num_texts)
 
     def items(self, layout: Layout, examples: Sequence[Asked]) -> list[Item]:
@@ -43,19 +45,38 @@ class TextTask(Task[Asked, Prediction]):
         raise NotImplementedError
 
     def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
-        summary = self.features.summarize(encoder, encoded, self.features(encoded))
-        if batch.group == 2:
-            left, right = summary[0::2], summary[1::2]
-            summary = compare_vectors(left, right) if encoder.layout == "apart" else left + right
-        return self.head(summary)  # type: ignore[no-any-return]
+        # Both orders are added.
+        return self.head(text_vectors(self.features, encoder, encoded, batch.group).sum(1))  # type: ignore[no-any-return]
 
 
-def text_head(tuning: TuningConfig, encoder: Encoder, features: Features, num_scores: int, *, num_texts: int) -> Head:
+def text_features(tuning: TuningConfig, encoder: Encoder, *, num_texts: int) -> Features | None:
+    """What reads so many texts at once, if anything does."""
+    if not encoder.biattentive or tuning.method not in ("full", "frozen"):
+        return None
+    return Biattentive(encoder, tuning.width, tuning.dropout, num_texts=num_texts)
+
+
+def text_vectors(features: Features, encoder: Encoder, encoded: Encoded, group: int) -> Tensor:
+    """Vectors of rows of each group, or of the first beside each of the others if they are apart, (groups, …, D)."""
+    tokens = features(encoded)
+    if isinstance(features, Biattentive):
+        return features.compare(tokens, encoded.mask, group)
+    rows = features.summarize(encoder, encoded, tokens).unflatten(0, (-1, group))
+    return compare_vectors(rows[:, :1], rows[:, 1:]) if group > 1 and encoder.layout == "apart" else rows
+
+
+def text_head(
+    tuning: TuningConfig, encoder: Encoder, features: Features, num_scores: int, *, num_texts: int
+) -> Head | Maxout | NormedHead:
     """What scores so many texts."""
+    if isinstance(features, Biattentive):
+        return Maxout(features.summary_width, num_scores, dropout=tuning.dropout)
     width, inner_width = features.summary_width, 0
     if num_texts > 1 and encoder.layout == "apart":
         width, inner_width = 4 * width, width  # a linear map of what is compared would weigh, but not tell apart
-    elif encoder.layout == "framed" and not encoder.pools and tuning.method in ("full", "gradual"):
+    if encoder.layout == "apart" and tuning.method == "gradual":
+        return NormedHead(width, num_scores, dropout=tuning.dropout)
+    if encoder.layout == "framed" and not encoder.pools and tuning.method in ("full", "gradual"):
         inner_width = width
     bias = encoder.layout != "marked"  # as transformers has it
     return Head(width, num_scores, dropout=tuning.dropout, inner_width=inner_width, bias=bias)

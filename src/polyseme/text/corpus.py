@@ -8,7 +8,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -26,6 +26,8 @@ FORMATS = {
     ".tsv": "tsv",
     ".parquet": "parquet",
 }
+GIVEN = Path("given")
+"""Where rows are that stand in no file."""
 LONGEST_LINE = 1_000_000  # characters; the tokenizers library needs 130 bytes for each
 LONGEST_ROW = 16_000_000  # characters of a JSON or CSV row, which cannot be cut
 _BLOCK = 1 << 18
@@ -108,6 +110,7 @@ class Reader:
 
     def __init__(self, file: Path, column: str = "text", tally: Tally | None = None) -> None:
         self.file = file
+        self.format = format_of(file)
         self.column = column
         self.tally = tally or Tally()
         self.position = 0  # bytes on disk
@@ -116,14 +119,14 @@ class Reader:
 
     def documents(self) -> Iterator[str]:
         """Documents in order, none too long."""
-        if format_of(self.file) == "txt":
+        if self.format == "txt":
             return self._paragraphs(self._lines(longest=LONGEST_LINE))
         return self._cut(self._values())
 
     def rows(self) -> Iterator[str]:
         """One text a line or row, whole, the empty ones too."""
         with readable(self.file):
-            if format_of(self.file) == "txt":
+            if self.format == "txt":
                 yield from (line for _, line in self._lines(longest=LONGEST_ROW))
             else:
                 yield from map(self.mend, self._values())
@@ -134,10 +137,10 @@ class Reader:
         Fields that a line lacks are none; those that it has beyond its names are under no name.
         """
         records = {"jsonl": self._json_records, "csv": self._csv_records, "tsv": self._csv_records}
-        if format_of(self.file) == "txt":
+        if self.format == "txt":
             raise DataError(f"{self.file} is not a table; write it as .tsv, .csv, .jsonl or .parquet")
         with readable(self.file):
-            for number, record in records.get(format_of(self.file), self._parquet_records)():
+            for number, record in records.get(self.format, self._parquet_records)():
                 yield number, {name: self._mended(value) for name, value in record.items()}
 
     def content(self) -> Any:
@@ -147,7 +150,7 @@ class Reader:
 
     def _values(self) -> Iterator[str]:
         values = {"jsonl": self._json_values, "csv": self._csv_values, "tsv": self._csv_values}
-        return values.get(format_of(self.file), self._parquet_values)()
+        return values.get(self.format, self._parquet_values)()
 
     def _cut(self, values: Iterable[str]) -> Iterator[str]:
         for value in values:
@@ -210,7 +213,7 @@ class Reader:
         csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
         lines = (f"{line}\n" for _, line in self._lines(longest=LONGEST_ROW))
         # Quotes in TSV files are mostly plain text, and one left open would swallow the rest.
-        tabbed = format_of(self.file) == "tsv"
+        tabbed = self.format == "tsv"
         rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE) if tabbed else csv.reader(lines)
         number = 1
         try:
@@ -312,26 +315,28 @@ class Reader:
 
     def _texts(self) -> Iterator[str]:
         """The decoded content, block by block."""
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        decoder, sample = codecs.getincrementaldecoder("utf-8")("replace"), b""
+        for block in self._blocks():
+            if not sample:
+                if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                    raise DataError(f"{self.file} is not UTF-8 but UTF-16; {_advice(self.file, 'utf-16')}")
+                sample, block = block, block.removeprefix(codecs.BOM_UTF8)
+            text = decoder.decode(block)
+            self._count(text, 0 if text.isascii() else text.count("\ufffd") - block.count(b"\xef\xbf\xbd"))
+            if self.num_characters > _ENOUGH:
+                self._judge(sample)
+            yield self.mend(text) if "\0" in text else text  # surrogates come only out of JSON escapes
+        tail = decoder.decode(b"", final=True)
+        self._count(tail, len(tail))
+        self._judge(sample)
+        if tail:
+            yield tail
+
+    def _blocks(self) -> Iterator[bytes]:
         with self.file.open("rb") as raw, _unpacked(self.file, raw) as stream:
-            block = stream.read(_BLOCK)
-            if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                raise DataError(f"{self.file} is not UTF-8 but UTF-16; {_advice(self.file, 'utf-16')}")
-            sample = block
-            block = block.removeprefix(codecs.BOM_UTF8)
-            while block:
+            while block := stream.read(_BLOCK):
                 self.position = raw.tell()
-                text = decoder.decode(block)
-                self._count(text, 0 if text.isascii() else text.count("\ufffd") - block.count(b"\xef\xbf\xbd"))
-                if self.num_characters > _ENOUGH:
-                    self._judge(sample)
-                yield self.mend(text) if "\0" in text else text  # surrogates come only out of JSON escapes
-                block = stream.read(_BLOCK)
-            tail = decoder.decode(b"", final=True)
-            self._count(tail, len(tail))
-            self._judge(sample)
-            if tail:
-                yield tail
+                yield block
 
     def _count(self, text: str, num_bad: int) -> None:
         self.num_characters += len(text)
@@ -354,6 +359,28 @@ class Reader:
         """The complaint about a column that is not there."""
         shown = (" ".join(str(name).split()) for name in known)  # quoted, a name may run over lines
         return DataError(f"{self.file}{place}: no column {column!r}{nearest(column, shown)}")
+
+
+class Piped(Reader):
+    """One pass over what is piped in: JSON, a table that begins with the names of its columns, or plain lines."""
+
+    def __init__(self, stream: BinaryIO, columns: Collection[str]) -> None:
+        super().__init__(Path("standard input"))
+        self.stream = stream
+        with readable(self.file):
+            self.first = stream.readline(LONGEST_ROW)
+        line = self.first.decode("utf-8-sig", "replace").rstrip("\r\n")
+        if line.lstrip().startswith("{"):
+            self.format = "jsonl"
+        for format, mark in (("csv", ","), ("tsv", "\t")):
+            if {*columns} <= {*line.split(mark)}:
+                self.format = format
+
+    def _blocks(self) -> Iterator[bytes]:
+        block = self.first
+        while block:
+            yield block
+            block = self.stream.read(_BLOCK)
 
 
 def _gather(lines: Iterable[str], *, blank_ends: bool = False) -> Iterator[str]:
@@ -438,7 +465,7 @@ def _raw(part: Any) -> Any:
 
 def place_of(file: Path, number: int) -> str:
     """Where a row is, as a message says it."""
-    return f"{file}, {'row' if format_of(file) == 'parquet' else 'line'} {number}"
+    return f"{file}, {'row' if file == GIVEN or format_of(file) == 'parquet' else 'line'} {number}"
 
 
 def _unpacked(file: Path, raw: BinaryIO) -> BinaryIO:

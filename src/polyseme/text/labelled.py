@@ -1,6 +1,7 @@
 """Labelled data: examples of the six forms that a task may have, each knowing the file and row it came from.
 
-Sentences, pairs and choices stand in tables, tags in the columns of CoNLL, questions in the JSON of SQuAD.
+Sentences, pairs and choices stand in tables, tags in the columns of CoNLL, questions in the JSON of SQuAD. What is only
+to be answered needs no labels; then all six may stand in tables or, with a tab between two texts, on plain lines.
 """
 
 import json
@@ -8,15 +9,21 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, BinaryIO, ClassVar, Self, TypeVar
 
 from polyseme.config import nearest
 from polyseme.errors import ConfigError, DataError
-from polyseme.text.corpus import Corpus, Reader, format_of, place_of
+from polyseme.text.corpus import GIVEN, Corpus, Piped, Reader, format_of, place_of
 
 Form = TypeVar("Form", bound="Example")
 Kind = TypeVar("Kind")
+
+UNKNOWN = -100
+"""The number of an answer that is not known, over which losses pass."""
+
+_IDEOGRAPH = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
 class RowError(DataError):
@@ -35,39 +42,63 @@ class Record:
     row: int
     values: Mapping[str | None, Any]
     columns: Mapping[str, str]
+    labelled: bool = True  # else what a model should say may be missing
+
+    def column(self, name: str) -> str:
+        """Where it stands."""
+        return self.columns.get(name, name)
+
+    def lacks(self, name: str) -> bool:
+        """Whether it is missing, and may be."""
+        return not self.labelled and _is_nothing(self.values.get(self.column(name)))
 
     def value(self, name: str) -> Any:
         """Whatever it is, but not nothing."""
         if None in self.values:
             raise self.fault("more fields than columns", "look for a tab, a comma or a quotation mark inside a text")
-        value = self.values.get(self.columns[name])
-        if value is None or (isinstance(value, str) and not value.strip()):
-            raise self.fault(f"the column {self.columns[name]!r} is empty", "give it a value or drop the row")
+        value = self.values.get(self.column(name))
+        if _is_nothing(value):
+            raise self.fault(f"the column {self.column(name)!r} is empty", "give it a value or drop the row")
         return value
 
     def text(self, name: str) -> str:
         """Text as it stands there."""
         value = self.value(name)
         if not isinstance(value, str):
-            raise self.fault(f"the column {self.columns[name]!r} is not text", "write text, or name another column")
+            raise self.fault(f"the column {self.column(name)!r} is not text", "write text, or name another column")
         return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A list of texts, which CSV and TSV have as JSON; an empty one if it is anything else."""
+        value = self.value(name)
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                return ()
+        texts = isinstance(value, list | tuple) and all(isinstance(text, str) and text.strip() for text in value)
+        return tuple(value) if texts else ()
 
     def label(self, name: str) -> str:
         """The name of a class, which may be a number."""
+        if self.lacks(name):
+            return ""
         value = self.value(name)
         if not isinstance(value, str | int | float):
-            raise self.fault(f"the column {self.columns[name]!r} is no label", "write a word or a number")
+            raise self.fault(f"the column {self.column(name)!r} is no label", "write a word or a number")
         return str(value).strip()
 
     def number(self, name: str) -> float:
         """A finite number."""
+        if self.lacks(name):
+            return math.nan
         value = self.value(name)
         try:
             number = math.nan if isinstance(value, bool) else float(value)
         except (ValueError, TypeError, OverflowError):
             number = math.nan
         if not math.isfinite(number):
-            wrong = f"the column {self.columns[name]!r} is no number"
+            wrong = f"the column {self.column(name)!r} is no number"
             raise self.fault(wrong, "write one such as 3.5", found=f"{value!r:.60}")
         return number
 
@@ -81,6 +112,7 @@ class Example:
     """What a model reads, and what it should answer."""
 
     columns: ClassVar[Mapping[str, str]]  # what it is made of, and where that is if nothing else is said
+    given: ClassVar[tuple[str, ...]]  # what a model is told of it
 
     file: Path
     row: int  # its first line; of Parquet the row and of SQuAD the question, counted from 1
@@ -101,14 +133,33 @@ class Example:
         raise NotImplementedError
 
     @classmethod
-    def read(cls, reader: Reader, columns: Mapping[str, str]) -> Iterator[Self | RowError]:
+    def read(cls, reader: Reader, columns: Mapping[str, str], *, labelled: bool = True) -> Iterator[Self | RowError]:
         """The examples of a file, and what stands in the way of others."""
-        known = _names(reader)
-        for column in columns.values():
-            if known and column not in known:
-                raise reader.no_column(column, known)
-        for row, values in reader.records():
-            yield _attempt(cls.parse, Record(reader.file, row, values, columns))
+        return cls.read_rows(reader, columns, labelled=labelled)
+
+    @classmethod
+    def read_rows(cls, reader: Reader, columns: Mapping[str, str], *, labelled: bool) -> Iterator[Self | RowError]:
+        """Those of a table, or of plain lines."""
+        needed = [*columns.values()] if labelled else [columns.get(name, name) for name in cls.given]
+        plain = not labelled and _is_plain(reader) and needed == [*cls.given]
+        for number, (row, values) in enumerate(cls._lines(reader) if plain else reader.records()):
+            for column in () if number else needed:
+                if column not in values:
+                    raise reader.no_column(column, filter(None, values))
+            yield _attempt(cls.parse, Record(reader.file, row, values, columns, labelled))
+
+    @classmethod
+    def _lines(cls, reader: Reader) -> Iterator[tuple[int, Mapping[str | None, Any]]]:
+        for number, line in enumerate(reader.rows(), start=1):
+            if line.strip():
+                yield number, cls.named(line.split("\t") if len(cls.given) > 1 else line)
+
+    @classmethod
+    def named(cls, row: Any) -> Mapping[str | None, Any]:
+        """What a row that is of no table holds, by our names: one thing, or several in order."""
+        if isinstance(row, Mapping):
+            return row
+        return dict(zip_longest(cls.given, row if isinstance(row, list | tuple) and len(cls.given) > 1 else [row]))
 
     @classmethod
     def parse(cls, record: Record) -> Self:
@@ -121,6 +172,7 @@ class ClassifyExample(Example):
     """A text and its class."""
 
     columns: ClassVar[Mapping[str, str]] = {"text": "text", "label": "label"}
+    given: ClassVar[tuple[str, ...]] = ("text",)
 
     text: str
     label: str
@@ -143,6 +195,7 @@ class PairExample(Example):
     """Two texts and how they are related."""
 
     columns: ClassVar[Mapping[str, str]] = {"text_a": "text_a", "text_b": "text_b", "label": "label"}
+    given: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
 
     text_a: str
     text_b: str
@@ -167,10 +220,11 @@ class SimilarityExample(Example):
     """Two texts and how alike they are."""
 
     columns: ClassVar[Mapping[str, str]] = {"text_a": "text_a", "text_b": "text_b", "score": "score"}
+    given: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
 
     text_a: str
     text_b: str
-    score: float
+    score: float  # not a number where it is not known
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -191,10 +245,11 @@ class ChoiceExample(Example):
     """A text and several ways to go on, one of which is right; not every row has as many."""
 
     columns: ClassVar[Mapping[str, str]] = {"context": "context", "choices": "choices", "answer": "answer"}
+    given: ClassVar[tuple[str, ...]] = ("context", "choices")
 
     context: str
     choices: tuple[str, ...]
-    answer: int  # which of the choices
+    answer: int  # which of the choices, or UNKNOWN
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -206,15 +261,15 @@ class ChoiceExample(Example):
 
     @classmethod
     def parse(cls, record: Record) -> Self:
-        context, choices, answer = record.text("context"), record.value("choices"), record.value("answer")
-        if isinstance(choices, str):  # in CSV and TSV there are no lists
-            try:
-                choices = json.loads(choices)
-            except (ValueError, RecursionError):
-                choices = []
-        texts = isinstance(choices, list) and all(isinstance(choice, str) and choice.strip() for choice in choices)
-        if not texts or len(choices) < 2:
+        context, choices = record.text("context"), record.texts("choices")
+        if len(choices) < 2:
             raise record.fault("the choices are not two texts or more", 'write a list such as ["yes", "no"]')
+        answer = UNKNOWN if record.lacks("answer") else cls._place(record, choices)
+        return cls(file=record.file, row=record.row, context=context, choices=choices, answer=answer)
+
+    @staticmethod
+    def _place(record: Record, choices: tuple[str, ...]) -> int:
+        answer = record.value("answer")
         if isinstance(answer, int):
             places = [answer] if 0 <= answer < len(choices) and not isinstance(answer, bool) else []
         else:
@@ -224,7 +279,7 @@ class ChoiceExample(Example):
             wrong = "the answer may be several of the choices" if places else "the answer is none of the choices"
             remedy = f"give the text of one, or a number from 0 to {len(choices) - 1}"
             raise record.fault(wrong, remedy, found=f"{answer!r:.60}")
-        return cls(file=record.file, row=record.row, context=context, choices=tuple(choices), answer=places[0])
+        return places[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,9 +287,14 @@ class TagExample(Example):
     """The words of a sentence, each with its tag; whether tags may follow each other is a matter of scoring."""
 
     columns: ClassVar[Mapping[str, str]] = {"word": "1", "tag": "-1"}  # counted from 1, or from the end
+    given: ClassVar[tuple[str, ...]] = ("text",)
 
     words: tuple[str, ...]
-    tags: tuple[str, ...]
+    tags: tuple[str, ...]  # empty where they are not known
+    text: str = ""  # that the words were cut from; else they are joined by single spaces
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", self.text or " ".join(self.words))
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -244,9 +304,22 @@ class TagExample(Example):
     def labels(self) -> tuple[str, ...]:
         return self.tags
 
+    @property
+    def spans(self) -> list[tuple[str, int, int]]:
+        """The words with their characters in the text: the first, and the one behind the last."""
+        spans, end = [], 0
+        for word in self.words:
+            start = self.text.index(word, end)
+            end = start + len(word)
+            spans.append((word, start, end))
+        return spans
+
     @classmethod
-    def read(cls, reader: Reader, columns: Mapping[str, str]) -> Iterator[Self | RowError]:
-        if format_of(reader.file) != "txt":
+    def read(cls, reader: Reader, columns: Mapping[str, str], *, labelled: bool = True) -> Iterator[Self | RowError]:
+        if not labelled and (reader.format != "txt" or _is_plain(reader)):
+            yield from cls.read_rows(reader, columns, labelled=False)
+            return
+        if reader.format != "txt":
             raise DataError(f"{reader.file} is a table; write a word and its tag a line, as .conll or .txt")
         lines = list(reader.rows())
         separator = "\t" if any("\t" in line for line in lines) else None
@@ -258,7 +331,7 @@ class TagExample(Example):
             if line.strip() and not line.startswith("-DOCSTART-"):
                 sentence.append((number, line.split(separator)))
             elif sentence:
-                layout = layout or _Layout.of(reader.file, *sentence[0], columns)
+                layout = layout or _Layout.of(reader.file, *sentence[0], columns, labelled)
                 yield _attempt(cls._sentence, reader.file, sentence, layout)
                 sentence = []
 
@@ -270,12 +343,25 @@ class TagExample(Example):
                 found = f"{len(fields)} of {layout.width}"
                 remedy = "write word and tag on a line, and a blank line after a sentence"
                 raise RowError(place_of(file, number), "not as many columns as in the first line", remedy, found=found)
-            word, tag = fields[layout.word].strip(), fields[layout.tag].strip()
-            if not (word and tag):
+            word, tag = fields[layout.word].strip(), "" if layout.tag is None else fields[layout.tag].strip()
+            if not word or (layout.labelled and not tag):
                 raise RowError(place_of(file, number), "a word or its tag is empty", "write both, or drop the line")
             words.append(word)
             tags.append(tag)
         return cls(file=file, row=rows[0][0], words=tuple(words), tags=tuple(tags))
+
+    @classmethod
+    def parse(cls, record: Record) -> Self:
+        text = record.value("text")
+        words = tuple(_cut(text)) if isinstance(text, str) else tuple(map(str.strip, record.texts("text")))
+        if not words:
+            wrong = f"the column {record.column('text')!r} is neither text nor a list of words"
+            raise record.fault(wrong, "write either, or name another column")
+        tags = ("",) * len(words) if record.lacks("tags") else record.texts("tags")
+        if len(tags) != len(words):
+            raise record.fault("not as many tags as words", "write one for each, or none", found=f"for {len(words)}")
+        whole = text if isinstance(text, str) else ""
+        return cls(file=record.file, row=record.row, words=words, tags=tags, text=whole)
 
 
 @dataclass(frozen=True)
@@ -283,21 +369,23 @@ class _Layout:
     """Where in a line of CoNLL its word and tag are."""
 
     width: int  # columns
+    labelled: bool
     word: int
-    tag: int
+    tag: int | None = None
 
     @classmethod
-    def of(cls, file: Path, row: int, fields: Sequence[str], columns: Mapping[str, str]) -> Self:
+    def of(cls, file: Path, row: int, fields: Sequence[str], columns: Mapping[str, str], labelled: bool) -> Self:
         places = {}
-        for name, column in columns.items():
+        for name in ("word", "tag") if labelled or len(fields) > 1 else ("word",):
+            column = columns[name]
             if not re.fullmatch(r"-?[1-9]\d{0,3}", column):
                 raise ConfigError(f"{name} is in no column {column!r}; count from 1, or from the end with -1")
             places[name] = int(column) - 1 if int(column) > 0 else len(fields) + int(column)
             if not 0 <= places[name] < len(fields):
                 raise DataError(f"{place_of(file, row)}: no column {column} for the {name}; there are {len(fields)}")
-        if places["word"] == places["tag"]:
+        if places["word"] == places.get("tag"):
             raise DataError(f"{place_of(file, row)}: no tag beside the word; write both, between tabs or spaces")
-        return cls(len(fields), **places)
+        return cls(len(fields), labelled, **places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,6 +401,7 @@ class SpanExample(Example):
     """A question about a passage."""
 
     columns: ClassVar[Mapping[str, str]] = {}
+    given: ClassVar[tuple[str, ...]] = ("question", "passage")
 
     id: str
     question: str
@@ -321,6 +410,8 @@ class SpanExample(Example):
 
     @property
     def place(self) -> str:
+        if format_of(self.file) != "txt":
+            return place_of(self.file, self.row)
         return f"{self.file}, question {self.row} ({' '.join(self.id.split())})"  # ids are not always unique
 
     @property
@@ -332,24 +423,32 @@ class SpanExample(Example):
         return ("answerable" if self.answers else "unanswerable",)
 
     @classmethod
-    def read(cls, reader: Reader, columns: Mapping[str, str]) -> Iterator[Self | RowError]:
+    def read(cls, reader: Reader, columns: Mapping[str, str], *, labelled: bool = True) -> Iterator[Self | RowError]:
+        if not labelled and ".json" not in reader.file.suffixes:
+            yield from cls.read_rows(reader, columns, labelled=False)
+            return
         row = 0
         for article in _take(reader.content(), "data", list, reader.file):
             for paragraph in _take(article, "paragraphs", list, reader.file):
                 passage = reader.mend(_take(paragraph, "context", str, reader.file))
                 for asked in _take(paragraph, "qas", list, reader.file):
                     row += 1
-                    yield _attempt(cls._question, reader, row, passage, asked)
+                    yield _attempt(cls._question, reader, row, passage, asked, labelled)
 
     @classmethod
-    def _question(cls, reader: Reader, row: int, passage: str, asked: Any) -> Self:
+    def parse(cls, record: Record) -> Self:
+        texts = {name: record.text(name) for name in cls.given}
+        return cls._question(Reader(record.file), record.row, texts["passage"], {**record.values, **texts}, False)
+
+    @classmethod
+    def _question(cls, reader: Reader, row: int, passage: str, asked: Any, labelled: bool) -> Self:
         question = reader.mend(_take(asked, "question", str, reader.file))
         example = cls(
             file=reader.file, row=row, id=str(asked.get("id", row)), question=question, passage=passage, answers=()
         )
         if not (question.strip() and passage.strip()):
             raise RowError(example.place, "the question or its passage is empty", "write both, or drop the question")
-        if asked.get("is_impossible") is True:
+        if asked.get("is_impossible") is True or not (labelled or isinstance(asked.get("answers"), list)):
             return example
         answers = []
         for given in _take(asked, "answers", list, reader.file):
@@ -387,12 +486,10 @@ def read_examples(
 
     `columns` says where things are that are not under our names, such as {"text": "review"}; for tags by number.
     """
-    wrong = [name for name in columns or {} if name not in form.columns]
-    if wrong:
-        raise ConfigError(f"{wrong[0]} is nothing that the task needs{nearest(wrong[0], form.columns)}")
+    columns = _placed(form, columns)
     file = find_file(path)
     examples = []
-    for read in form.read(Reader(file), {**form.columns, **(columns or {})}):
+    for read in form.read(Reader(file), columns):
         if not isinstance(read, RowError):
             examples.append(read)
         elif faults is None:
@@ -402,6 +499,34 @@ def read_examples(
     if not (examples or faults):
         raise DataError(f"{file} holds no examples; give at least one")
     return examples
+
+
+def stream_examples(
+    source: str | Path | BinaryIO, form: type[Form], *, columns: Mapping[str, str] | None = None
+) -> Iterator[Form]:
+    """The examples of a file, or of what is piped in, one after another; their labels may be missing."""
+    columns = _placed(form, columns, given=form.given)
+    if isinstance(source, str | Path):
+        reader = Reader(find_file(source))
+    else:
+        reader = Piped(source, [columns.get(name, name) for name in form.given])
+    read: Form | RowError | None = None
+    for read in form.read(reader, columns, labelled=False):
+        if isinstance(read, RowError):
+            raise read
+        yield read
+    if read is None:
+        raise DataError(f"{reader.file} holds no examples; give at least one")
+
+
+def examples_of(form: type[Form], rows: Iterable[Any]) -> list[Form]:
+    """Examples of texts, of tuples of what they are made of, or of dictionaries by our names; labels may be missing."""
+    if isinstance(rows, str | Mapping):
+        raise ConfigError("one row is no list of rows; write it in brackets")
+    return [
+        row if isinstance(row, form) else form.parse(Record(GIVEN, number, form.named(row), {}, labelled=False))
+        for number, row in enumerate(rows, start=1)
+    ]
 
 
 def guess_task(path: str | Path, *, columns: Mapping[str, str] | None = None) -> str:
@@ -449,10 +574,34 @@ def find_file(path: str | Path) -> Path:
     return file
 
 
+def _placed(form: type[Example], columns: Mapping[str, str] | None, given: Iterable[str] = ()) -> dict[str, str]:
+    """Where everything is."""
+    known = {*form.columns, *given}
+    wrong = [name for name in columns or {} if name not in known]
+    if wrong:
+        raise ConfigError(f"{wrong[0]} is nothing that the task needs{nearest(wrong[0], known)}")
+    return {**form.columns, **(columns or {})}
+
+
 def _names(reader: Reader) -> set[str]:
     """The names of a table's columns; of JSON, those of the first row."""
     _, first = next(reader.records(), (0, {}))
     return {name for name in first if name is not None}
+
+
+def _is_plain(reader: Reader) -> bool:
+    """Whether lines are just text, and not those of JSON or CoNLL."""
+    return reader.format == "txt" and (not reader.file.suffixes or ".txt" in reader.file.suffixes)
+
+
+def _is_nothing(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _cut(text: str) -> Iterator[str]:
+    """The words between white space; what holds Chinese is cut into characters, as its sets are tagged."""
+    for word in text.split():
+        yield from word if _IDEOGRAPH.search(word) else [word]
 
 
 def _attempt(parse: Callable[..., Form], *arguments: Any) -> Form | RowError:

@@ -28,7 +28,7 @@ from polyseme.models.base import Encoder
 from polyseme.objectives import Together
 from polyseme.text.extension import extend
 from polyseme.text.tokenizer import Tokenizer
-from polyseme.train.recipe import Recipe, read_adapting, read_preset
+from polyseme.train.recipe import Recipe, Saved, read_adapting, read_preset
 
 logger = logging.getLogger(__name__)
 
@@ -45,13 +45,16 @@ class Base:
     encoder: Encoder
     heads: Together  # those that it has
     tokenizer: Tokenizer
-    recipe: Recipe | None  # of its own training, if we know it
+    recipe: Saved | None  # of its own training, if we know it
     pieces: Mapping[int, Sequence[int]] = field(default_factory=dict)  # the old ids that each new id stands for
 
     def plan(self, overrides: Iterable[str] = (), *, data: Mapping[str, Any], plan: Mapping[str, Any]) -> Recipe:
         """What the training is told: how the model learnt, more gently, with `overrides` on top."""
         if self.encoder.context == "none":  # what it was learnt with is not kept, only the vectors
             raise ConfigError(f"a {self.family} cannot be gone on from; pretrain one on the old and the new text")
+        if self.recipe and not isinstance(self.recipe, Recipe):
+            before = self.recipe.plan.base
+            raise ConfigError(f"{self.name} is fine-tuned; adapt the model it came from, {before}, and then fine-tune")
         values = self.recipe.dump() if self.recipe else read_preset(self.family, "base", "paper")
         read, before, sizes = values["data"], values["plan"], self.encoder.config
         gentle = {"budget": "10m", "steps": 0, "evaluate_batches": 0, "base": self.name, "start": "paper"}

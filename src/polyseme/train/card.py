@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from polyseme.files import write_file
@@ -9,6 +10,7 @@ from polyseme.models.base import Encoder
 from polyseme.text.store import Store
 from polyseme.train.recipe import Recipe
 from polyseme.train.run import read_history
+from polyseme.train.tuning_recipe import TuningRecipe
 
 _FIGURES = {
     "masked": "nats a masked token",
@@ -70,6 +72,49 @@ model = ps.load({str(folder)!r})
 {f"## Made by{chr(10)}{chr(10)}```{chr(10)}{command}{chr(10)}```{chr(10)}" if command else ""}
 Every setting is in `recipe.toml`, every figure in `history.jsonl`. The model knows what that text says and nothing
 else, errors and prejudices included.
+""",
+    )
+
+
+def write_tuned_card(
+    folder: Path, recipe: TuningRecipe, encoder: Encoder, scores: Mapping[str, float], command: str
+) -> None:
+    """Write README.md of a fine-tuned model."""
+    rows = read_history(folder)
+    last = rows[-1] if rows else {}
+    parameters = sum(weight.numel() for weight in encoder.parameters())
+    found = "\n".join(f"| {name.replace('_', ' ')} | {value:.4f} |" for name, value in scores.items())
+    measured = f"| figure | value |\n|---|---|\n{found}\n" if scores else "No dev set was given.\n"
+    base, start = recipe.plan.base, recipe.tuning.start
+    begun = f"from `{Path(base).name}` (`{base}`)" if start == "model" else f"from chance, with the sizes of `{base}`"
+    tasks = "\n".join(
+        f"- `{name}`: {task.kind}, learnt from `{Path(recipe.data.train[name]).name}`"
+        + (f", with the labels {', '.join(map(str, labels[:50]))}" if (labels := getattr(task, "labels", ())) else "")
+        for name, task in recipe.tasks.items()
+    )
+    write_file(
+        folder / "README.md",
+        f"""# {folder.name}: {recipe.family}, {parameters:,} parameters, fine-tuned
+
+Fine-tuned by Polyseme {begun} in {last.get("step", 0):,} steps and {last.get("seconds", 0):.0f} seconds of learning
+(method {recipe.tuning.method}, budget {recipe.plan.budget}, seed {recipe.plan.seed}).
+
+{tasks}
+
+## Measured on the dev set
+
+{measured}
+## Use
+
+```python
+import polyseme as ps
+model = ps.load({str(folder)!r})
+model.predict([...])
+```
+
+{f"## Made by{chr(10)}{chr(10)}```{chr(10)}{command}{chr(10)}```{chr(10)}" if command else ""}
+Every setting is in `recipe.toml`, every figure in `history.jsonl`. The dev set was used to choose the weights, so a
+test set that it has not seen tells more.
 """,
     )
 

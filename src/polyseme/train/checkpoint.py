@@ -67,9 +67,13 @@ def save_checkpoint(
     return path
 
 
-def load_checkpoint(folder: Path) -> tuple[LearnerState, dict[str, Any]] | None:
-    """The newest checkpoint whose files are as they were written, with its manifest; nothing where there is none."""
-    for path in reversed(_paths(folder)):
+def load_checkpoint(folder: Path, *, best: bool = False) -> tuple[LearnerState, dict[str, Any]] | None:
+    """The newest checkpoint whose files are as they were written, with its manifest; nothing where there is none.
+
+    Or the `best` on the dev text of all that are there.
+    """
+    paths = _paths(folder)[::-1]
+    for path in sorted(paths, key=_dev_loss) if best else paths:
         try:
             manifest = json.loads((path / MANIFEST).read_text())
             if _digest(manifest) != manifest["sha256"]:

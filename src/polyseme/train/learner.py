@@ -17,11 +17,13 @@ from polyseme.errors import ConfigError, TrainingError
 from polyseme.learning import LearnerState, Step, Values
 from polyseme.models.base import Encoder
 from polyseme.objectives.base import Objective, Source, Together
+from polyseme.tasks.base import Tuning
 from polyseme.tasks.examples import Examples
+from polyseme.tasks.several import Several
 from polyseme.tensors import Batch
 from polyseme.train.averaging import Averaging
-from polyseme.train.plan import PlanConfig, averaged, decays, layer_rates, rate_at, shortening
-from polyseme.train.replicas import Replicas, fitting_number
+from polyseme.train.plan import PlanConfig, averaged, decays, layer_rates, num_frozen, rate_at, shortening
+from polyseme.train.replicas import Replicas, fitting_number, stages_of
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +37,9 @@ class GradientLearner:
     random state and no position in the data to save.
     """
 
-    def __init__(self, encoder: Encoder, objective: Together, source: Source | Examples, plan: PlanConfig) -> None:
+    def __init__(
+        self, encoder: Encoder, objective: Together, source: Source | Examples | Several, plan: PlanConfig
+    ) -> None:
         self.encoder = encoder
         self.objective = objective
         self.source = source
@@ -49,9 +53,11 @@ class GradientLearner:
         self.micro_tokens = min(plan.micro_tokens, source.num_rows * source.length)
         self.device = encoder.device
         self.weights = dict([*encoder.named_parameters(), *objective.named_parameters()])
-        self.optimizer = _optimizer(encoder, self.weights, plan)
+        self.statistics = dict(objective.named_buffers())  # of batches, where a head keeps any
+        self.num_stages = len(stages_of(encoder))
+        self.optimizer = _optimizer(encoder, objective, self.weights, plan)
         self.averaging = Averaging(self.weights, plan.patience)
-        self.replicas = Replicas(encoder, objective, fitting_number(encoder, source.num_rows))
+        self.replicas = Replicas(encoder, objective, fitting_number(encoder, objective, source.num_rows))
 
     def steps(self) -> Generator[Step, None, None]:
         """Learn, one step at a time; the next batch is drawn while this one is learnt from."""
@@ -71,6 +77,8 @@ class GradientLearner:
         rate = rate_at(self.plan, self.done) * batch.stretch
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
+        self.replicas.freeze(num_frozen(self.plan, self.done, self.num_stages))
+        statistics = {name: tensor.clone() for name, tensor in self.statistics.items()}
         losses = self._gradient(batch)
         norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), self.plan.clip)
         finite = bool(torch.isfinite(norm))
@@ -83,6 +91,7 @@ class GradientLearner:
             self.bad_steps = 0
         else:
             self._skip(batch)
+            _fill(self.statistics, statistics)
         self.replicas.forget_gradients()
         self.done += 1
         self.tokens += batch.ids.numel()
@@ -147,7 +156,7 @@ class GradientLearner:
                 f"the last good checkpoint is kept: try a lower plan.rate than {self.plan.rate:g}"
             )
 
-    def evaluate(self, source: Source | Examples, *, num_batches: int) -> dict[str, float]:
+    def evaluate(self, source: Source | Examples | Several, *, num_batches: int) -> dict[str, float]:
         """Mean nats and accuracy on the first batches of a text."""
         with self.averaging.settled():
             return evaluate(self.encoder, self.objective, source, num_batches=num_batches)
@@ -166,7 +175,7 @@ class GradientLearner:
         return {}
 
     def state(self) -> LearnerState:
-        """Weights, moments and counters."""
+        """Weights, statistics that go with them, moments and counters."""
         moments = {
             f"{name}.{moment}": tensor
             for name, weight in self.weights.items()
@@ -179,16 +188,14 @@ class GradientLearner:
             "bad_steps": self.bad_steps,
             "micro_tokens": self.micro_tokens,
         }
-        weights = {name: weight.detach() for name, weight in self.weights.items()}
+        weights = {name: tensor.detach() for name, tensor in {**self.weights, **self.statistics}.items()}
         some = {"carried": dict(self.carried), "averages": self.averaging.state()}  # of some families and plans
         tensors = {"weights": weights, "optimizer": moments, **{name: group for name, group in some.items() if group}}
         return LearnerState(tensors=tensors, values=values)
 
     def restore(self, state: LearnerState) -> None:
         """Stand where that state was taken."""
-        with torch.no_grad():
-            for name, weight in self.weights.items():
-                weight.copy_(state.tensors["weights"][name])
+        _fill({**self.weights, **self.statistics}, state.tensors["weights"])
         for name, tensor in state.tensors.get("optimizer", {}).items():
             weight_name, _, moment = name.rpartition(".")
             self.optimizer.state[self.weights[weight_name]][moment] = tensor.clone()
@@ -201,16 +208,26 @@ class GradientLearner:
         self.micro_tokens = int(state.values["micro_tokens"])
 
 
-def _optimizer(encoder: Encoder, weights: Mapping[str, Tensor], plan: PlanConfig) -> torch.optim.Optimizer:
+@torch.no_grad()
+def _fill(tensors: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        tensor.copy_(values[name])
+
+
+def _optimizer(
+    encoder: Encoder, objective: Together, weights: Mapping[str, Tensor], plan: PlanConfig
+) -> torch.optim.Optimizer:
     """What moves the weights, in groups of one rate and one decay.
 
-    Heads belong to the top layer, and so does the embedding, which they share: held back below, it kept a language
-    model from learning the words of other text (perplexity 626 after 100 steps instead of 393).
+    Heads belong to the top layer, and so does the embedding which the words are predicted by: held back below, it kept
+    a language model from learning those of other text (perplexity 626 after 100 steps instead of 393). For a task it is
+    the lowest layer, even if words are predicted beside it.
     """
-    stages = encoder.stages()
+    stages = stages_of(encoder)
     shares = layer_rates(1.0, len(stages), divisor=plan.layer_divisor)
-    own = {id(weight): share for stage, share in zip(stages, shares, strict=True) for weight in stage.parameters()}
-    own.pop(id(encoder.tokens.weight), None)
+    own = {id(weight): share for stage, share in zip(stages, shares, strict=True) for weight in stage}
+    if not isinstance(objective, Tuning):
+        own.pop(id(encoder.tokens.weight), None)
     groups: dict[tuple[float, bool], list[Tensor]] = {}
     for name, weight in weights.items():
         groups.setdefault((own.get(id(weight), 1.0), decays(name, weight.dim())), []).append(weight)
@@ -223,7 +240,7 @@ def _optimizer(encoder: Encoder, weights: Mapping[str, Tensor], plan: PlanConfig
     return torch.optim.AdamW(parts, lr=plan.rate, betas=(plan.beta1, plan.beta2), eps=plan.epsilon, fused=True)
 
 
-def draw(objective: Objective, source: Source | Examples, plan: PlanConfig, step: int) -> Batch:
+def draw(objective: Objective, source: Source | Examples | Several, plan: PlanConfig, step: int) -> Batch:
     """What is learnt from at a step, counted from 0."""
     source = dataclasses.replace(source.shortened(shortening(plan, step)), num_steps=plan.steps)
     return objective.batch(source, seed=plan.seed, step=step)
@@ -240,7 +257,7 @@ def going_on(encoder: Encoder, batch: Batch, carried: Mapping[str, Tensor]) -> B
 
 
 def evaluate(
-    encoder: Encoder, objective: Objective, source: Source | Examples, *, num_batches: int
+    encoder: Encoder, objective: Objective, source: Source | Examples | Several, *, num_batches: int
 ) -> dict[str, float]:
     """Mean nats and accuracy by loss term on the first batches of a text, the same ones every time."""
     encoder.eval()

@@ -72,6 +72,7 @@ class PlanConfig(Config):
     rate: float = Field(1e-3, gt=0)  # the highest learning rate
     schedule: Literal["constant", "linear", "cosine", "trapezoid", "slanted", "noam"] = "linear"  # after the warm-up
     layer_divisor: float = Field(1.0, ge=1)  # what the rate of a layer is divided by for the layer below it
+    unfreeze: int = Field(0, ge=0)  # steps after which one more layer learns, the top one first; 0: all from the start
     warmup: float = Field(0.06, ge=0, lt=1)  # share of the steps in which the rate rises
     short_rows: float = Field(0.0, ge=0, le=1)  # share of the steps with rows of a quarter, then half the length
     cooldown: float = Field(0.25, gt=0, le=1)  # share of the steps in which a trapezoid falls
@@ -145,6 +146,11 @@ def layer_rates(rate: float, num_groups: int, *, divisor: float = 2.6) -> list[f
 def num_unfrozen(epoch: int, num_groups: int) -> int:
     """How many groups learn in an epoch, counted from 0: the top one first, then one more at a time (section 3.3)."""
     return min(epoch + 1, num_groups)
+
+
+def num_frozen(plan: PlanConfig, step: int, num_groups: int) -> int:
+    """How many groups, from the bottom, stay as they are in a step, counted from 0."""
+    return num_groups - num_unfrozen(step // plan.unfreeze, num_groups) if plan.unfreeze else 0
 
 
 def averaged(plan: PlanConfig, step: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import tomllib
@@ -14,7 +15,7 @@ from typing import Any, Self
 import tomli_w
 from pydantic import Field, field_validator
 
-from polyseme.config import nearest
+from polyseme.config import Config, nearest
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.files import write_file
 from polyseme.models import FAMILIES
@@ -48,30 +49,54 @@ class DataConfig(UnitsConfig):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """The settings of a training, in groups."""
+class Saved:
+    """Settings in groups, as they lie in the directory of a run."""
 
     family: str
     model: ModelConfig
     tokenizer: TokenizerConfig
-    objective: Any
-    data: DataConfig
+    data: Any  # with a fingerprint of what is read
     plan: PlanConfig
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
+        """Check them; the first thing wrong is named as `group.setting`."""
+        raise NotImplementedError
+
+    @classmethod
+    def build(cls, values: Mapping[str, Any], overrides: Iterable[str]) -> Self:
+        """Check plain values, with `group.setting=value` overrides on top."""
+        return cls.parse(overridden(values, overrides))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """What a run left in its directory."""
+        return cls.parse(read_values(folder))
+
+    def save(self, folder: Path) -> None:
+        """Write them out in full."""
+        write_file(folder / RECIPE, tomli_w.dumps(self.dump()))
+
+    def dump(self) -> dict[str, Any]:
+        """The settings as plain values."""
+        return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+    def digest(self) -> str:
+        """A short name for exactly these settings."""
+        return hashlib.sha256(json.dumps(self.dump(), sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(Saved):
+    """The settings of a training from text."""
+
+    objective: Any
+    data: DataConfig
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Self:
         """Check a recipe; the first thing wrong is named as `group.setting`."""
-        groups = ["model", "tokenizer", "objective", "data", "plan"]
-        for name in values:
-            if name not in ["family", *groups]:
-                raise ConfigError(f"{name}: no such group of settings{nearest(name, groups)}")
-        family = values.get("family", "")
-        if not isinstance(family, str) or family not in FAMILIES:
-            raise ConfigError(f"{family!r:.60} is not a family{nearest(str(family), FAMILIES)}")
-        parts = {name: values.get(name, {}) for name in groups}
-        for name, part in parts.items():
-            if not isinstance(part, Mapping):
-                raise ConfigError(f"{name} is a group of settings; say {name}.setting = value")
+        family, parts = groups_of(values, "model", "tokenizer", "objective", "data", "plan")
         kind, usual = parts["objective"].get("kind", ""), read_preset(family, "base")["objective"]["kind"]
         if not isinstance(kind, str) or kind not in OBJECTIVES:
             raise ConfigError(f"objective.kind: {kind!r:.60} is not an objective{nearest(str(kind), OBJECTIVES)}")
@@ -106,37 +131,16 @@ class Recipe:
             values[group] = {**values.get(group, {}), **settings}
         return cls.build(values, overrides)
 
-    @classmethod
-    def build(cls, values: Mapping[str, Any], overrides: Iterable[str]) -> Self:
-        """A checked recipe of plain values, with `group.setting=value` overrides on top."""
-        values = dict(values)
-        for override in overrides:
-            _override(values, override)
-        return cls.parse(values)
 
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """The recipe that a run left in its directory."""
-        path = folder / RECIPE
-        try:
-            return cls.parse(tomllib.loads(path.read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise CheckpointError(f"{folder} has no {RECIPE}; it is not the directory of a run") from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise CheckpointError(f"{path} cannot be read ({error}); put it back as the run wrote it") from None
-
-    def save(self, folder: Path) -> None:
-        """Write it out in full."""
-        write_file(folder / RECIPE, tomli_w.dumps(self.dump()))
-
-    def dump(self) -> dict[str, Any]:
-        """The settings as plain values."""
-        groups = ("model", "tokenizer", "objective", "data", "plan")
-        return {"family": self.family, **{name: getattr(self, name).model_dump() for name in groups}}
-
-    def digest(self) -> str:
-        """A short name for exactly these settings."""
-        return hashlib.sha256(json.dumps(self.dump(), sort_keys=True).encode()).hexdigest()[:16]
+def read_values(folder: Path) -> dict[str, Any]:
+    """The settings that a run left in its directory, unchecked."""
+    path = folder / RECIPE
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{folder} has no {RECIPE}; it is not the directory of a run") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}); put it back as the run wrote it") from None
 
 
 def read_preset(family: str, size: str, recipe: str = "fast") -> dict[str, Any]:
@@ -177,6 +181,35 @@ def _read_family(family: str) -> dict[str, Any]:
 def preset_names() -> list[str]:
     """The families that presets are shipped for."""
     return sorted(Path(file.name).stem for file in (resources.files("polyseme") / "presets").iterdir())
+
+
+def groups_of(values: Mapping[str, Any], *groups: str) -> tuple[str, dict[str, Mapping[str, Any]]]:
+    """The family that settings are for, and their groups."""
+    for name in values:
+        if name not in ["family", *groups]:
+            raise ConfigError(f"{name}: no such group of settings{nearest(name, groups)}")
+    family = values.get("family", "")
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise ConfigError(f"{family!r:.60} is not a family{nearest(str(family), FAMILIES)}")
+    parts = {name: values.get(name, {}) for name in groups}
+    for name, part in parts.items():
+        if not isinstance(part, Mapping):
+            raise ConfigError(f"{name} is a group of settings; say {name}.setting = value")
+    return family, parts
+
+
+def _plain(settings: Any) -> Any:
+    if isinstance(settings, Mapping):
+        return {name: _plain(value) for name, value in settings.items()}
+    return settings.model_dump() if isinstance(settings, Config) else settings
+
+
+def overridden(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Plain values with `group.setting=value` overrides on top."""
+    values = dict(values)
+    for override in overrides:
+        _override(values, override)
+    return values
 
 
 def _override(values: dict[str, Any], override: str) -> None:

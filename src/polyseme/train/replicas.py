@@ -27,10 +27,11 @@ _MOST_WEIGHTS = 20_000_000  # larger models keep several cores busy as they are 
 Found = TypeVar("Found")
 
 
-def fitting_number(encoder: Encoder, num_rows: int) -> int:
+def fitting_number(encoder: Encoder, objective: Together, num_rows: int) -> int:
     """How many replicas serve a model best on this machine."""
     large = sum(weight.numel() for weight in encoder.parameters()) > _MOST_WEIGHTS
-    if large or encoder.device.type == "cuda":
+    # What keeps statistics of a batch has to see all of it.
+    if large or encoder.device.type == "cuda" or any(True for _ in objective.buffers()):
         return 1
     return max(1, min(torch.get_num_threads(), _MOST, num_rows))
 
@@ -40,6 +41,8 @@ class Replicas:
 
     def __init__(self, encoder: Encoder, objective: Together, number: int) -> None:
         self.models = [(encoder, objective), *(_sharing(encoder, objective) for _ in range(number - 1))]
+        self.num_frozen = 0
+        self._stages = [stages_of(encoder) for encoder, _ in self.models]
         self._threads: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Self:
@@ -54,6 +57,17 @@ class Replicas:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._threads:
             self._threads.shutdown()
+        self.freeze(0)
+
+    def freeze(self, number: int) -> None:
+        """Keep so many stages of all models, counted from the bottom, from learning."""
+        if number == self.num_frozen:
+            return
+        self.num_frozen = number
+        for stages in self._stages:
+            for place, weights in enumerate(stages):
+                for weight in weights:
+                    weight.requires_grad_(place >= number)
 
     def add_up(self, batch: Batch, part: Callable[[Encoder, Together, Batch], Found]) -> list[Found]:
         """What `part` gives for each share of the rows, in order; the first model is left with all the gradients."""
@@ -84,6 +98,12 @@ class Replicas:
         for model in self.models:
             for weight in _weights(model):
                 weight.grad = None
+
+
+def stages_of(encoder: Encoder) -> list[list[Tensor]]:
+    """The weights that learn of each stage, from bottom to top; where there are none, there is no stage."""
+    stages = [[weight for weight in stage.parameters() if weight.requires_grad] for stage in encoder.stages()]
+    return [weights for weights in stages if weights]
 
 
 def _weights(model: tuple[nn.Module, nn.Module]) -> list[Tensor]:

@@ -16,7 +16,7 @@ from polyseme.files import remove_leavings, write_file
 from polyseme.learning import Learner, Step
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.train.checkpoint import fingerprint, load_checkpoint, save_checkpoint
-from polyseme.train.recipe import RECIPE, Recipe
+from polyseme.train.recipe import RECIPE, Saved
 
 logger = logging.getLogger(__name__)
 
@@ -28,19 +28,18 @@ _NUM_RECORDS = 200
 class Run:
     """Holds the directory locked while it is open; the lock goes with the process, however that ends."""
 
-    def __init__(self, folder: Path, recipe: Recipe, lock: IO[str]) -> None:
+    def __init__(self, folder: Path, recipe: Saved, lock: IO[str]) -> None:
         self.folder = folder
         self.recipe = recipe
         self.fingerprint = fingerprint(data=recipe.data.fingerprint, recipe=recipe.digest())
         self._lock = lock
         self._saved_at = time.monotonic()
         self._saved_step = -1
-        self._sums: dict[str, float] = {}
-        self._count = 0
+        self._losses: dict[str, list[float]] = {}  # since the last record
         self._last = (0, 0.0)  # tokens and seconds at the last record
 
     @classmethod
-    def create(cls, folder: Path, recipe: Recipe, tokenizer: Tokenizer, *, first: Learner | None = None) -> Self:
+    def create(cls, folder: Path, recipe: Saved, tokenizer: Tokenizer, *, first: Learner | None = None) -> Self:
         """Start in a new or empty directory; the recipe is written last, so that where there is one there is a run.
 
         What the seed alone does not tell, a learner brings as a checkpoint before the `first` step.
@@ -68,7 +67,7 @@ class Run:
         return run
 
     @classmethod
-    def open(cls, folder: Path, recipe: Recipe) -> Self:
+    def open(cls, folder: Path, recipe: Saved) -> Self:
         """Go on in the directory of an earlier start."""
         lock = _lock(folder)
         remove_leavings(folder)
@@ -78,9 +77,8 @@ class Run:
     def record(self, step: Step, *, dev: dict[str, float] | None = None) -> None:
         """Keep a row of figures now and then: the means since the row before."""
         if not step.skipped:  # whose losses may not be numbers
-            for name, loss in step.losses.items():
-                self._sums[name] = self._sums.get(name, 0.0) + loss
-            self._count += 1
+            for name, loss in step.losses.items():  # of tasks that have turns, some
+                self._losses.setdefault(name, []).append(loss)
         every = max(1, self.recipe.plan.steps // _NUM_RECORDS)
         if dev is None and step.number % every and step.number != self.recipe.plan.steps:
             return
@@ -91,7 +89,7 @@ class Run:
             "seconds": round(step.seconds, 3),
             "tokens_per_second": round(tokens / max(1e-9, seconds)),
             "rate": step.rate,
-            **{name: total / self._count for name, total in self._sums.items()},
+            **{name: sum(losses) / len(losses) for name, losses in self._losses.items()},
         }
         if dev is not None:
             row["dev"] = dev
@@ -100,7 +98,7 @@ class Run:
                 file.write(json.dumps(row) + "\n")
         except OSError as error:
             logger.warning("step %d was not recorded (%s); the run goes on", step.number, error.strerror)
-        self._sums, self._count, self._last = {}, 0, (step.tokens, step.seconds)
+        self._losses, self._last = {}, (step.tokens, step.seconds)
 
     def due(self, step: Step) -> bool:
         """Whether it is time for a checkpoint."""
@@ -139,6 +137,14 @@ class Run:
             raise CheckpointError(f"{self.folder} has no checkpoint that can be read; start anew elsewhere")
         self._forget_after(step)
         return step
+
+    def restore_best(self, learner: Learner) -> int:
+        """Put the learner where it did best on the dev text, and say at which step; where it stands if none is kept."""
+        loaded = load_checkpoint(self.folder / CHECKPOINTS, best=True)
+        if loaded is None:
+            return learner.done
+        learner.restore(loaded[0])
+        return int(loaded[1]["step"])
 
     def _compare(self, before: dict[str, Any]) -> None:
         changed = [name for name, value in self.fingerprint.items() if before.get(name) != value]

@@ -1,0 +1,124 @@
+"""What a fine-tuning is told, with every default written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field
+
+from polyseme.config import Config
+from polyseme.errors import ConfigError
+from polyseme.models import FAMILIES
+from polyseme.tasks import TaskConfig, TuningConfig, read_task
+from polyseme.text.vocabulary import TokenizerConfig
+from polyseme.train.adapting import Base
+from polyseme.train.plan import PlanConfig
+from polyseme.train.recipe import Recipe, Saved, groups_of, overridden, read_values
+
+_FEW, _MANY = 3, 30  # epochs
+_ENOUGH = 16_000  # examples read, with repetitions, before more stop to help
+
+# Adam's rates, by what learns: networks that start from nothing bear more than weights that know something.
+_PLANS: dict[str, dict[str, Any]] = {
+    "full": {"schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
+    "frozen": {"rate": 1e-3, "schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
+    "mix": {"rate": 1e-3, "schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
+    # Howard and Ruder, 2018.
+    "gradual": {"rate": 4e-3, "schedule": "slanted", "warmup": 0.1, "layer_divisor": 2.6, "beta1": 0.7, "beta2": 0.99},
+    "cvt": {"rate": 1e-3, "schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
+}
+
+
+class LabelledConfig(Config):
+    """What is read."""
+
+    train: dict[str, str] = Field(min_length=1)  # the file of each task
+    dev: dict[str, str] = Field(default_factory=dict)  # examples that are never learnt from
+    unlabelled: str = ""  # a file of more examples, whose labels do not matter
+    columns: dict[str, str] = Field(default_factory=dict)  # where things are that the files call otherwise
+    length: int = Field(128, ge=8)  # tokens a row at most
+    num_rows: int = Field(32, ge=1)  # examples a batch
+    num_labels: int = Field(0, ge=0)  # examples of each task that are learnt from, drawn by the seed; 0: all
+    fingerprint: str = ""  # of the files; written when the training starts
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningRecipe(Saved):
+    """The settings of a training for tasks."""
+
+    tuning: TuningConfig
+    tasks: Mapping[str, TaskConfig]  # by name
+    data: LabelledConfig
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Self:
+        family, parts = groups_of(values, "model", "tokenizer", "tuning", "tasks", "data", "plan")
+        return cls(
+            family=family,
+            model=FAMILIES[family].Config.parse(parts["model"], group="model"),
+            tokenizer=TokenizerConfig.parse(parts["tokenizer"], group="tokenizer"),
+            tuning=TuningConfig.parse(parts["tuning"], group="tuning"),
+            tasks=read_tasks(parts["tasks"]),
+            data=LabelledConfig.parse(parts["data"], group="data"),
+            plan=PlanConfig.parse(parts["plan"], group="plan"),
+        )
+
+
+def read_recipe(folder: Path) -> Recipe | TuningRecipe:
+    """What the run in a directory was told, whichever kind it was."""
+    values = read_values(folder)
+    return TuningRecipe.parse(values) if "tasks" in values else Recipe.parse(values)
+
+
+def read_tasks(tasks: Mapping[str, Any]) -> dict[str, TaskConfig]:
+    """The settings of tasks by name."""
+    for name, settings in tasks.items():
+        if not isinstance(settings, Mapping):
+            raise ConfigError(f"tasks.{name} is a group of settings; say tasks.{name}.setting = value")
+    return {name: read_task(group=f"tasks.{name}", **{"kind": "", **settings}) for name, settings in tasks.items()}
+
+
+def plan_tuning(
+    base: Base,
+    kinds: Mapping[str, str],
+    overrides: Iterable[str] = (),
+    *,
+    data: Mapping[str, Any],
+    tuning: Mapping[str, Any],
+    plan: Mapping[str, Any],
+) -> dict[str, Any]:
+    """What a fine-tuning is told before its files were read; `task.setting` is said of all tasks."""
+    values = overridden({"data": data, "tuning": tuning, "plan": plan}, overrides)
+    for name in ("objective", "tokenizer"):
+        if name in values:
+            raise ConfigError(f"{name}: the model has learnt by it and keeps it; leave this setting away")
+    method = TuningConfig.parse(values["tuning"], group="tuning").method
+    sizes = base.encoder.config.model_dump()
+    if method in ("full", "gradual") and "dropout" in sizes and base.encoder.layout != "apart":
+        sizes["dropout"] = 0.1  # few examples are seen often
+    given, tasks = values.get("model", {}), values.pop("task", {})
+    for name, value in given.items():
+        if name not in sizes or not (name == "dropout" or name.endswith("_dropout")):
+            raise ConfigError(f"model.{name}: the model is as large as it is; only its dropout can be changed")
+        sizes[name] = value
+    return {
+        **values,
+        "family": base.family,
+        "model": sizes,
+        "tokenizer": base.tokenizer.config.model_dump(),
+        "tasks": {name: {"kind": kind, **tasks} for name, kind in kinds.items()},
+        "plan": {"base": base.name, "rate": _rate(base), **_PLANS[method], **values["plan"]},
+    }
+
+
+def epochs_for(num_examples: int) -> int:
+    """Passes over so many examples: the fewer there are, the more."""
+    return min(_MANY, max(_FEW, round(_ENOUGH / max(1, num_examples))))
+
+
+def _rate(base: Base) -> float:
+    """For all weights: 5e-5 at the width of BERT base (Devlin et al., 2018), and more for narrower models."""
+    return 5e-5 * 768 / max(base.encoder.widths[-1], 1)

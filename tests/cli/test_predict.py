@@ -1,0 +1,157 @@
+"""Rows in, answers out: by a model that was fine-tuned for one task, and by one that knows all six."""
+
+import json
+import sys
+
+import pytest
+
+import polyseme as ps
+from polyseme.cli import predict as command
+from polyseme.text.labelled import TASKS, stream_examples
+from polyseme.text.town import write
+
+QUICK = ["plan.threads=1", "data.num_rows=4", "data.length=48"]
+
+
+@pytest.fixture(scope="session")
+def town(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("town")
+    write(folder, 0, num_documents=16, num_rows=24)
+    return folder
+
+
+def file_of(town, task, split="dev"):
+    (file,) = (town / task).glob(f"{split}.*")
+    return file
+
+
+@pytest.fixture(scope="session")
+def several(bert, town):
+    """A directory of a model for all tasks that has seen two steps: what it says does not matter here."""
+    kinds = {task: task for task in TASKS}
+    files = {task: file_of(town, task, "train") for task in TASKS}
+    ps.finetune(bert, task=kinds, train=files, out=town / "several", budget="2steps", settings=QUICK)
+    return town / "several"
+
+
+@pytest.fixture(scope="session")
+def single(bert, town):
+    ps.finetune(bert, train=town / "classify" / "train.tsv", out=town / "single", budget="2steps", settings=QUICK)
+    return town / "single"
+
+
+def objects(ended):
+    assert ended.code == 0, ended.err
+    return [json.loads(line) for line in ended.out.splitlines()]
+
+
+def plain(value):
+    return json.loads(json.dumps(value))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_labelled_files(polyseme, several, town, task):
+    model, file = ps.load(several), file_of(town, task)
+    rows = objects(polyseme("predict", several, file, "--task", task, "--json"))
+    examples = list(stream_examples(file, model.form(task)))
+    for row, example, answer in zip(rows, examples, model.predict(examples, task=task), strict=True):
+        given = {name: getattr(example, name) for name in example.given}
+        assert row == plain({"row": example.row, **given, **answer.describe(example)})
+    ended = polyseme("predict", several, file, "--task", task)
+    header, *lines = [line.split("\t") for line in ended.out.splitlines()]
+    assert ended.code == 0 and ended.err == "" and len(lines) == len(rows)
+    assert header[: len(given) - 1] == [*given][: len(given) - 1] and header[-1] in ("probability", "score", "entities")
+    assert all(len(line) == len(header) for line in lines) and not {"passage", "choices"} & {*header}
+
+
+def test_standard_input_in_blocks(polyseme, single, monkeypatch):
+    texts = [f"the old bank {number} by the river" for number in range(7)]
+    whole = polyseme("predict", single, "--json", stdin="\n".join(texts)).out
+    asked = []
+    load = ps.pretrained.load
+
+    def watched(folder):
+        model = load(folder)
+        predict = model.predict
+        monkeypatch.setattr(
+            type(model), "predict", lambda self, rows, **o: (asked.append(len(rows)), predict(rows, **o))[1]
+        )
+        return model
+
+    monkeypatch.setattr("polyseme.pretrained.load", watched)
+    monkeypatch.setattr(command, "_BLOCK", 3)
+    rows = objects(polyseme("predict", single, "-", "--json", stdin="\n".join(texts)))
+    assert asked == [3, 3, 1] and [row["row"] for row in rows] == [1, 2, 3, 4, 5, 6, 7]
+    assert [row["text"] for row in rows] == texts
+    for row, other in zip(rows, map(json.loads, whole.splitlines()), strict=True):
+        assert row["probabilities"] == pytest.approx(other["probabilities"], abs=1e-5)
+        assert row["label"] in row["probabilities"] and sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
+
+
+def test_sentences_to_tag(polyseme, several):
+    lines = ["  Ada  lives\tin the old town ", "张三在 Paris 工作"]
+    rows = objects(polyseme("predict", several, "--task", "tag", "--json", stdin="\n".join(lines)))
+    for row, line in zip(rows, lines, strict=True):
+        assert row["text"] == line
+        for found in (*row["words"], *row["entities"]):
+            assert line[found["start"] : found["end"]] == found["text"]
+    assert [word["text"] for word in rows[1]["words"]] == ["张", "三", "在", "Paris", "工", "作"]
+
+
+def test_files_that_are_written(polyseme, single, tmp_path):
+    source = tmp_path / "a.csv"
+    source.write_text('stars,review\n5,"good\nas\tgold"\n1,bad\n', encoding="utf-8")
+    arguments = ["predict", single, source, "--column", "text=review"]
+    ended = polyseme(*arguments, "--out", tmp_path / "b.tsv")
+    assert ended.code == 0 and ended.out == "" and ended.err == f"{tmp_path / 'b.tsv'} is written\n"
+    header, first, second = (tmp_path / "b.tsv").read_text(encoding="utf-8").splitlines()
+    assert header == "text\tlabel\tprobability"
+    assert first.startswith("good as gold\t") and second.startswith("bad\t")
+    ended = polyseme(*arguments, "--out", tmp_path / "b.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert ended.out == "" and [row["text"] for row in rows] == ["good\nas\tgold", "bad"]
+    assert [row["row"] for row in rows] == [2, 5]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "b.jsonl", "b.tsv"]
+
+
+def test_a_table_on_a_terminal(polyseme, single, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True, raising=False)
+    drawn = polyseme("predict", single, "-", stdin="the old bank [by] the river").out
+    assert "\t" not in drawn and "─" in drawn and "the old bank [by] the river" in drawn
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["single", "none.tsv"], "none.tsv: no such file"),
+        (["nowhere", "a.tsv"], "nowhere does not exist"),
+        (["bert", "a.tsv"], "is not fine-tuned"),
+        (["several", "a.tsv"], "knows several tasks; name one of classify, pair"),
+        (["several", "a.tsv", "--task", "tags"], "knows no task 'tags'; did you mean tag?"),
+        (["single", "a.tsv"], "a.tsv: no column 'text'; did you mean txt?"),
+        (["single", "a.tsv", "--column", "text"], "--column text: say what is where"),
+        (["single", "a.tsv", "--column", "txet=txt"], "txet is nothing that the task needs; did you mean text?"),
+        (["single", "a.tsv", "--column", "text=txt"], "a.tsv, line 4: the column 'txt' is empty"),
+        (["single", "a.tsv", "--column", "text=txt", "--out", "b.tsv"], "a.tsv, line 4: the column 'txt' is empty"),
+        (["single", "a.tsv", "--out", "nowhere/b.tsv"], "nowhere/b.tsv cannot be written (nowhere is no folder)"),
+        (["single", "-"], "standard input holds no examples; give at least one"),
+        (["several", "-", "--task", "span"], "standard input holds no examples"),
+        (["single", "."], "is a folder; name one of its files"),
+        ([], "Missing"),
+    ],
+)
+def test_mistakes(polyseme, single, several, bert, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.tsv").write_text("txt\tlabel\na\tb\nb\tc\n \td\n")
+    places = {"single": single, "several": several, "bert": bert}
+    ended = polyseme("predict", *(places.get(argument, argument) for argument in arguments))
+    assert ended.code == 2 and message in ended.err
+    assert ended.err.startswith("polyseme: ") and ended.err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["a.tsv"]
+
+
+def test_nothing_to_read(polyseme, single, monkeypatch):
+    monkeypatch.setattr("io.TextIOWrapper.isatty", lambda self: True, raising=False)
+    ended = polyseme("predict", single)
+    assert ended.code == 2 and "name a file, or give text on standard input" in ended.err

@@ -1,0 +1,215 @@
+"""Views see no more of a sentence than they may, and learn from what is said of all of it."""
+
+import copy
+import dataclasses
+
+import pytest
+import torch
+from made_up import DIFFERENT, check_learning, examples, tuned, tuned_together
+
+from polyseme.errors import ConfigError
+from polyseme.layers.dropout import Dropout
+from polyseme.tasks.cross_view import UNLABELLED, restrict
+from polyseme.tasks.features import read_both_ways
+from polyseme.tasks.several import Alternating, Several
+from polyseme.tensors import IGNORED
+from polyseme.train.replicas import Replicas
+
+REST = examples("tag", 40, seed=2)
+
+
+def source_of(model, num_rows=8):
+    sets = {name: examples("tag")[: 12 + 12 * number] for number, name in enumerate(model.tuning.tasks)}
+    return model.tuning.read(model.layout, sets, REST, num_rows=num_rows)
+
+
+def unlabelled_batch(model, step=1):
+    batch = model.tuning.batch(source_of(model), seed=0, step=step)
+    assert set(batch.labels) == {UNLABELLED} and not batch.mask.all()
+    return batch
+
+
+def without_dropout(model):
+    model.tuning.drop = Dropout(0.0)
+    return model
+
+
+@pytest.mark.parametrize("family", DIFFERENT)
+def test_layer_0_knows_no_context(family):
+    # Or what is seen of a sentence could not be restricted.
+    model = tuned(family, "tag", method="cvt")
+    batch = unlabelled_batch(model)
+    changed = batch.ids.clone()
+    changed[:, 2] = changed[:, 3]
+    assert not changed.equal(batch.ids)
+    model.encoder.eval()
+    before = model.encoder(batch).layers[0]
+    after = model.encoder(dataclasses.replace(batch, ids=changed)).layers[0]
+    others = torch.arange(batch.ids.shape[1]) != 2
+    assert before[:, others].equal(after[:, others])
+
+
+def test_a_view_sees_what_it_may():
+    model = tuned("skipgram", "tag", method="cvt")
+    batch = unlabelled_batch(model)
+    words = model.encoder(batch).layers[0].detach().requires_grad_()
+    views = model.tuning.views["tag"](restrict(read_both_ways(model.tuning.lower, words, batch.mask)))
+    row = int(batch.mask.sum(1).argmin())  # which has padding
+    length = int(batch.mask[row].sum())
+    assert length < batch.ids.shape[1]
+    for place in range(length):
+        may = [range(place + 1), range(place, length), range(place), range(place + 1, length)]
+        for said, places in zip(views, may, strict=True):
+            (gradient,) = torch.autograd.grad(said[row, place].square().sum(), words, retain_graph=True)
+            seen = gradient.abs().sum(-1)
+            assert seen[row].nonzero().flatten().tolist() == list(places)
+            assert not seen[:row].any() and not seen[row + 1 :].any()
+
+
+def test_nothing_is_before_the_first_word_and_behind_the_last():
+    forward, backward = torch.arange(1.0, 4.0), torch.tensor([3.0, 2.0, 0.0])  # the third is padding
+    parts = restrict(torch.stack([forward, backward], -1)[None])
+    assert [part[0, :, 0].tolist() for part in parts] == [[1, 2, 3], [3, 2, 0], [0, 1, 2], [2, 0, 0]]
+
+
+def test_what_is_taken_for_right_gets_no_gradient():
+    model = tuned("elmo", "tag", method="cvt")
+    model.tuning.train()(model.encoder, unlabelled_batch(model)).losses[UNLABELLED].backward()
+    touched = {name for name, weight in model.tuning.named_parameters() if weight.grad is not None}
+    assert touched == {name for name, _ in model.tuning.named_parameters() if name.startswith(("lower.", "views."))}
+    touched = {name for name, weight in model.encoder.named_parameters() if weight.grad is not None}
+    assert touched == {f"tokens.{name}" for name, _ in model.encoder.tokens.named_parameters()}
+
+
+def test_what_is_taken_for_right_drops_nothing():
+    model = without_dropout(tuned("bert", "tag", method="cvt", dropout=0.5, sizes={"dropout": 0.5}))
+    batch = unlabelled_batch(model)
+    model.encoder.train()
+    losses = [model.tuning.train()(model.encoder, batch).losses[UNLABELLED].item() for _ in range(2)]
+    assert losses[0] == losses[1]
+    assert all(module.training for module in model.tuning.modules())
+
+
+def test_views_cost_how_far_they_are_from_the_whole():
+    model = without_dropout(tuned("skipgram", "tag", method="cvt"))
+    batch = unlabelled_batch(model)
+    encoded = model.encoder(batch)
+    right = model.task.scores(model.encoder, encoded, batch).softmax(-1)
+    views = model.tuning.views["tag"](restrict(read_both_ways(model.tuning.lower, encoded.layers[0], batch.mask)))
+    asked = batch.labels[UNLABELLED] != IGNORED
+    by_hand = sum((right * (right.log() - said.log_softmax(-1))).sum(-1)[asked].sum() for said in views)
+    loss = model.tuning.train()(model.encoder, batch).losses[UNLABELLED]
+    assert loss.item() == pytest.approx(by_hand.item(), rel=1e-4) and loss > 0
+
+
+def test_padding_changes_nothing():
+    model = without_dropout(tuned("bert", "tag", method="cvt"))
+    (rest,) = source_of(model).unlabelled.sources.values()
+    numbers = [0, 5, 11, 17]
+    together = rest.batch(numbers, UNLABELLED)
+    alone = [rest.batch([number], UNLABELLED) for number in numbers]
+    assert not together.mask.all()
+    loss, *losses = (
+        model.tuning.train()(model.encoder, batch).losses[UNLABELLED].item() for batch in (together, *alone)
+    )
+    assert loss == pytest.approx(sum(losses), rel=1e-5)
+    assert together.counts[UNLABELLED] == sum(len(REST[number].words) for number in numbers)
+
+
+def test_labelled_and_unlabelled_batches_take_turns():
+    model = tuned_together("skipgram", {"one": "tag", "other": "tag"}, method="cvt")
+    source = source_of(model)
+    labelled = Several(sources=source.sources)
+    assert isinstance(source, Alternating) and source.num_batches == 2 * labelled.num_batches == 2 * (2 + 3)
+    for step in reversed(range(30)):
+        batch = model.tuning.batch(source, seed=1, step=step)
+        expected = (source.unlabelled if step % 2 else labelled).draw(seed=1, step=step // 2)
+        assert batch.labels.keys() == expected.labels.keys() and batch.ids.equal(expected.ids)
+    drawn = [model.tuning.batch(source, seed=1, step=step).counts[UNLABELLED] for step in range(1, 11, 2)]
+    assert sum(drawn) == sum(len(example.words) for example in REST)
+
+
+def test_labels_alone_teach_the_same_network():
+    with_rest, without = tuned("skipgram", "tag", method="cvt"), tuned("skipgram", "tag", method="cvt", consistency=0)
+    assert type(source_of(without)) is Several
+    assert type(with_rest.tuning.read(with_rest.layout, {"tag": REST}, num_rows=8)) is Several
+    assert with_rest.tuning.state_dict().keys() == without.tuning.state_dict().keys()
+    assert with_rest.tuning.weights == {"tag": 1.0, UNLABELLED: 1.0}
+    check_learning("skipgram", "tag", method="cvt", consistency=0)
+
+
+@pytest.mark.parametrize("family", ["elmo", "gpt"])
+def test_views_learn_to_say_the_same(family):
+    model = tuned(family, "tag", method="cvt")
+    losses = {"tag": [], UNLABELLED: []}
+    for step in model.learner_of(source_of(model), steps=60, rate=2e-2).steps():
+        ((name, loss),) = step.losses.items()
+        losses[name].append(loss)
+    assert len(losses["tag"]) == len(losses[UNLABELLED]) == 30
+    assert sum(losses["tag"][-4:]) < 0.7 * sum(losses["tag"][:4])
+    assert sum(losses[UNLABELLED][-4:]) < 0.7 * max(losses[UNLABELLED]) * 4
+    assert model.task.score(model.predict(REST), REST)["f1"] > 0.5
+
+
+def test_tasks_share_what_is_below_them():
+    model = tuned_together("skipgram", {"one": "tag", "other": "tag"}, method="cvt")
+    tuning = model.tuning
+    pointers = [tensor.data_ptr() for tensor in tuning.state_dict().values()]
+    assert len(set(pointers)) == len(pointers)  # or it could not be saved
+    assert sum(name.endswith("lower.weight_ih_l0") for name in tuning.state_dict()) == 1
+    before = copy.deepcopy(tuning.state_dict())
+    for _ in model.learner_of(source_of(model), steps=1).steps():  # of one of them
+        pass
+    moved = {name.split(".")[0] for name, tensor in tuning.state_dict().items() if not tensor.equal(before[name])}
+    assert moved in ({"one", "lower", "upper"}, {"other", "lower", "upper"})
+    tuning.train()(model.encoder, unlabelled_batch(model)).losses[UNLABELLED].backward()
+    assert all(weight.grad is not None for weight in tuning.views.parameters())
+
+
+def test_resume_is_exact_with_replicas():
+    def learner():
+        model = tuned_together("elmo", {"one": "tag", "other": "tag"}, method="cvt", dropout=0.3)
+        learner = model.learner_of(source_of(model), steps=8)
+        learner.replicas = Replicas(learner.encoder, learner.objective, 2)
+        return learner
+
+    def take(learner, number):
+        steps = learner.steps()
+        for _ in range(number):
+            next(steps)
+        steps.close()
+        return learner.state()
+
+    whole, half, resumed = take(learner(), 8), take(learner(), 5), learner()
+    resumed.restore(copy.deepcopy(half))
+    again = take(resumed, 3)
+    for group, tensors in whole.tensors.items():
+        assert tensors.keys() == again.tensors[group].keys()
+        assert all(torch.equal(tensor, again.tensors[group][name]) for name, tensor in tensors.items())
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_replicas_add_up_to_the_gradient_of_the_whole(step):
+    model = without_dropout(tuned("elmo", "tag", method="cvt"))
+    learner = model.learner_of(source_of(model))
+    batch = model.tuning.batch(learner.source, seed=0, step=step)
+    found = []
+    for number in (1, 2):
+        learner.replicas = Replicas(learner.encoder, learner.objective, number)
+        with learner.replicas:
+            losses = learner._gradient(batch)
+        found.append((losses, {name: weight.grad for name, weight in learner.weights.items()}))
+        learner.replicas.forget_gradients()
+    (losses, gradients), (other_losses, other_gradients) = found
+    assert losses == pytest.approx(other_losses, rel=1e-5)
+    for name, gradient in gradients.items():
+        if gradient is None:
+            assert other_gradients[name] is None
+        else:
+            torch.testing.assert_close(other_gradients[name], gradient, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["classify", "span"])
+def test_other_tasks_are_refused(kind):
+    with pytest.raises(ConfigError, match=rf"^tuning\.method: cvt is for tags, and {kind} is of the kind {kind}; say"):
+        tuned("skipgram", kind, method="cvt")
