@@ -56,14 +56,24 @@ def test_frequent_words_are_read_in_part():
     assert keep_chances(np.array([90, 0]), 0.0).tolist() == [1, 0]
 
 
+def chances_of(table):
+    """How likely each id of a table is drawn."""
+    kept = (table >> np.uint64(32)).astype(float) / 2**32
+    found = kept.copy()
+    np.add.at(found, (table & np.uint64(0xFFFFFFFF)).astype(int), 1 - kept)
+    return found / len(table)
+
+
 def test_words_are_drawn_by_their_weights():
     weights = np.array([0.0, 5.0, 1.0, 3.0, 0.0, 0.5])
-    table = draw_table(weights)
-    kept = (table >> np.uint64(32)).astype(float) / 2**32
-    others = (table & np.uint64(0xFFFFFFFF)).astype(int)
-    found = kept.copy()
-    np.add.at(found, others, 1 - kept)
-    assert found / len(weights) == pytest.approx(weights / weights.sum(), abs=1e-9)
+    assert chances_of(draw_table(weights)) == pytest.approx(weights / weights.sum(), abs=1e-9)
+
+
+@pytest.mark.parametrize("smoothing", [0.3, 0.75])
+def test_the_weights_are_smoothed_counts(smoothing):
+    model = learner(smoothing=smoothing)
+    weights = model.task.counts() ** smoothing
+    assert chances_of(model.table) == pytest.approx(weights / weights.sum(), abs=1e-9)
 
 
 def sigmoid(x):
@@ -133,7 +143,9 @@ def topics(num_tokens=30_000, num_topics=4, size=8):
     )
 
 
-def learner(kind="skipgram", softmax="negative", *, store=None, total=6, rate=0.05, threads=1, seed=0, width=12):
+def learner(
+    kind="skipgram", softmax="negative", *, store=None, total=6, rate=0.05, threads=1, seed=0, width=12, **settings
+):
     store = store or topics()
     vocab_size = 37
     words = np.ones(vocab_size, np.bool_)
@@ -148,7 +160,7 @@ def learner(kind="skipgram", softmax="negative", *, store=None, total=6, rate=0.
         seed=seed,
         threads=threads,
     )
-    return Word2vec(Word2vecConfig(kind=kind, softmax=softmax, sample=0), task)
+    return Word2vec(Word2vecConfig(kind=kind, softmax=softmax, sample=0, **settings), task)
 
 
 def near(vectors):

@@ -77,4 +77,5 @@ class Word2vecConfig(VectorObjective):
     window: int = Field(5, ge=1, le=1000)  # words to either side at most; how many, is drawn for each window
     softmax: Literal["negative", "hierarchical"] = "negative"
     negative: int = Field(5, ge=1, le=1000)  # words drawn against each true one
+    smoothing: float = Field(0.75, gt=0, le=1)  # power of the counts by which they are drawn
     sample: float = Field(1e-3, ge=0, le=1)  # words that make up more of the text are read in part; 0: all are read

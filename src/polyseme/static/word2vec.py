@@ -35,7 +35,6 @@ Integers = NDArray[np.integer[Any]]
 
 _SHARD = 10_000  # tokens that a thread reads before it looks at the rate again, as in the paper's program
 _LONGEST = 1000  # words of a sentence; what is longer is cut, as there
-_SMOOTHING = 0.75  # of the counts by which words are drawn
 _LEAST = 1e-4  # share of the rate in the end
 _LOOK_EVERY = np.uint64(32)  # windows, of which one is asked for its loss
 
@@ -77,7 +76,8 @@ class Word2vec(VectorLearner):
             self.tree, self.table = huffman(counts), np.zeros(0, np.uint64)
             num_outputs = int(np.count_nonzero(counts)) - 1
         else:
-            self.tree, self.table = huffman(np.zeros_like(counts)), draw_table(counts.astype(np.float64) ** _SMOOTHING)
+            self.tree = huffman(np.zeros_like(counts))
+            self.table = draw_table(counts.astype(np.float64) ** config.smoothing)
             num_outputs = len(counts)
         self.outputs = np.zeros((num_outputs, task.vectors.shape[1]), np.float32)
         self.arrays["outputs"] = self.outputs
