@@ -9,6 +9,8 @@ COMMANDS = [
     [],
     ["pretrain"],
     ["adapt"],
+    ["finetune"],
+    ["predict"],
     ["fill"],
     ["generate"],
     ["translate"],
@@ -67,6 +69,8 @@ def test_no_arguments_is_a_question(polyseme, command):
     [
         ["pretrain"],
         ["adapt"],
+        ["finetune"],
+        ["predict"],
         ["fill"],
         ["info"],
         ["sample"],

@@ -57,13 +57,12 @@ def test_each_group_is_read_as_in_the_paper(kind, group):
 
 
 def test_the_largest_of_four():
-    head = Maxout(32, 3, dropout=0.0).eval()
+    head = Maxout(32, 3, dropout=0.0)
     x = torch.randn(2, 5, 32)
     expected = x
-    for norm, layer, width in zip(head.norms, head.layers, (4, 2, 3), strict=True):
-        channels = layer(norm(expected)).view(2, 5, width, 4)
-        expected = torch.stack([torch.stack([row.max() for row in rows]) for rows in channels.view(-1, width, 4)])
-        expected = expected.view(2, 5, width)
+    for layer, width in zip(head.layers, (4, 2, 3), strict=True):
+        maps = zip(layer.weight.view(width, 4, -1), layer.bias.view(width, 4), strict=True)
+        expected = torch.stack([(expected @ weight.T + bias).max(-1).values for weight, bias in maps], -1)
     torch.testing.assert_close(head(x), expected)
 
 
@@ -100,7 +99,7 @@ def alike(number, seed):
 def test_what_two_texts_have_in_common_is_learnt(method):
     sizes = {"inner_width": 16, "num_layers": 1}
     model = tuned("cove", "pair", labels=("other", "same"), method=method, sizes=sizes)
-    for _ in model.learner(alike(256, seed=0), num_rows=32, steps=40, rate=5e-3).steps():
+    for _ in model.learner(alike(256, seed=0), num_rows=32, steps=80, rate=5e-3).steps():
         pass
     fresh = alike(64, seed=1)
     assert model.task.score(model.predict(fresh), fresh)["accuracy"] > majority("pair", fresh) + 0.2
@@ -124,12 +123,5 @@ def test_resume_is_exact(kind):
     resumed = learner()
     resumed.restore(copy.deepcopy(take(learner(), 3).state()))
     again = take(resumed, 3).state()
-    assert any(name.endswith("variance") for name in whole.tensors["weights"])
     for group, tensors in whole.tensors.items():
         assert all(torch.equal(tensor, again.tensors[group][name]) for name, tensor in tensors.items())
-
-
-def test_one_example_can_be_learnt_from():
-    model = tuned("cove", "pair")
-    (step,) = model.learner(examples("pair")[:1], steps=1).steps()
-    assert not step.skipped

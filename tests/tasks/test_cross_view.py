@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 import torch
-from made_up import DIFFERENT, check_learning, examples, tuned, tuned_together
+from made_up import DIFFERENT, examples, tuned, tuned_together
 
 from polyseme.errors import ConfigError
 from polyseme.layers.dropout import Dropout
@@ -135,20 +135,36 @@ def test_labels_alone_teach_the_same_network():
     assert type(with_rest.tuning.read(with_rest.layout, {"tag": REST}, num_rows=8)) is Several
     assert with_rest.tuning.state_dict().keys() == without.tuning.state_dict().keys()
     assert with_rest.tuning.weights == {"tag": 1.0, UNLABELLED: 1.0}
-    check_learning("skipgram", "tag", method="cvt", consistency=0)
+    for _ in without.learner_of(source_of(without), rate=5e-2).steps():
+        pass
+    assert without.task.score(without.predict(REST), REST)["f1"] > 0.5
 
 
-@pytest.mark.parametrize("family", ["elmo", "gpt"])
-def test_views_learn_to_say_the_same(family):
-    model = tuned(family, "tag", method="cvt")
+def test_views_learn_to_say_the_same():
+    model = tuned("skipgram", "tag", method="cvt")
     losses = {"tag": [], UNLABELLED: []}
-    for step in model.learner_of(source_of(model), steps=60, rate=2e-2).steps():
+    for step in model.learner_of(source_of(model), steps=80, rate=5e-2).steps():
         ((name, loss),) = step.losses.items()
         losses[name].append(loss)
-    assert len(losses["tag"]) == len(losses[UNLABELLED]) == 30
+    assert len(losses["tag"]) == len(losses[UNLABELLED]) == 40
     assert sum(losses["tag"][-4:]) < 0.7 * sum(losses["tag"][:4])
     assert sum(losses[UNLABELLED][-4:]) < 0.7 * max(losses[UNLABELLED]) * 4
     assert model.task.score(model.predict(REST), REST)["f1"] > 0.5
+
+
+@pytest.mark.parametrize("family", ["bert", "gpt", "cove"])
+def test_layers_above_the_first_stay(family):
+    model = tuned(family, "tag", method="cvt")
+    before = copy.deepcopy(model.encoder.state_dict())
+    for step in model.learner_of(source_of(model), steps=4).steps():
+        assert set(step.losses) in ({"tag"}, {UNLABELLED})
+    moved = {
+        name.split(".")[0] for name, tensor in model.encoder.state_dict().items() if not tensor.equal(before[name])
+    }
+    assert (
+        moved
+        == {"bert": {"tokens", "positions", "segments", "norm"}, "gpt": {"tokens", "positions"}, "cove": set()}[family]
+    )
 
 
 def test_tasks_share_what_is_below_them():

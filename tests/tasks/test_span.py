@@ -5,9 +5,9 @@ import random
 
 import pytest
 import torch
-from made_up import DIFFERENT, FILLERS, check_learning, examples, tuned
+from made_up import ANIMALS, COLOURS, DIFFERENT, FILLERS, check_learning, examples, some, tuned, with_one
 
-from polyseme.tasks.span import ALWAYS
+from polyseme.tasks.span import ALWAYS, SpanConfig
 from polyseme.text.labelled import Answer
 
 
@@ -60,6 +60,33 @@ def test_families_that_read_apart_hear_the_question(family):
     assert said[0].null != said[1].null
 
 
+def questions(number, seed):
+    """Half of them are about what their passage does not say; neither it nor the question tells that alone."""
+    chance, rows = random.Random(seed), []
+    for _ in range(number):
+        there, wanted = (chance.choice([COLOURS, ANIMALS]) for _ in range(2))
+        words = with_one(chance, some(chance, least=1, most=4), there)
+        answer = next(word for word in words if word in there)
+        question = " or ".join(wanted)
+        rows.append(asked(" ".join(words), answer if wanted is there else "", question=question))
+    return rows
+
+
+@pytest.mark.parametrize("family", ["gpt", "ulmfit", "skipgram"])
+def test_questions_without_an_answer_are_known(family):
+    model, fresh = tuned(family, "span", sizes={"num_layers": 1}, language_model=0.0), questions(64, seed=1)
+    for _ in model.learner(questions(256, seed=0), num_rows=32, steps=120).steps():
+        pass
+    found = [answer.text for answer in model.predict(fresh)]
+    for answerable in (True, False):
+        right = [
+            text == "".join(answer.text for answer in example.answers)
+            for text, example in zip(found, fresh, strict=True)
+            if bool(example.answers) is answerable
+        ]
+        assert len(right) > 20 and sum(right) / len(right) > 0.8
+
+
 def test_none_is_an_answer():
     model = tuned("bert", "span")
     rows = [asked("the red dog", "red"), asked("the old man")]
@@ -71,7 +98,24 @@ def test_none_is_an_answer():
     found = model.predict(rows)
     scores = model.task.score(found, rows)
     assert scores["best_f1"] >= scores["f1"] and scores["threshold"] > ALWAYS
-    tuned_ = [dataclasses.replace(answer, threshold=scores["threshold"]) for answer in found]
-    assert model.task.score(tuned_, rows)["f1"] == scores["best_f1"]
-    assert [dataclasses.replace(answer, threshold=1e6).text for answer in found] == ["", ""]
-    assert model.task.score(found[:1], rows[:1])["threshold"] == ALWAYS
+    model.task.config = model.task.config.tuned(scores)  # as a model is kept
+    again = model.predict(rows)
+    assert model.task.score(again, rows)["f1"] == scores["best_f1"]
+    assert [answer.answers for answer in again] == [answer.answers for answer in found]
+    assert model.task.score(again[:1], rows[:1])["threshold"] == scores["threshold"]  # there is nothing to tune
+    for threshold, said in ((ALWAYS, 2), (1e6, 0)):
+        model.task.config = model.task.config.replace(threshold=threshold)
+        assert sum(answer.text != "" for answer in model.predict(rows)) == said
+
+
+def test_what_examples_tell():
+    rows = [asked("the red dog", "red"), asked("the old man")]
+    assert SpanConfig.told_by(rows) == {"language": "en", "threshold": 0.0}
+    chinese = [asked("河边的银行 bank", "银行")]
+    assert SpanConfig.told_by(chinese) == {"language": "zh", "threshold": ALWAYS}
+
+
+def test_windows_overlap_by_two_thirds_if_nothing_is_said():
+    model = tuned("bert", "span", max_length=36)
+    windows = model.task.items(model.layout, [asked(LONG)])[0].windows
+    assert [row.tokens.start for row in windows.rows[:3]] == [0, 12, 24]

@@ -197,6 +197,15 @@ def test_several_tasks_on_one_model(models, files, tmp_path):
     assert not json.loads((tmp_path / "out" / "config.json").read_text())["architectures"]
 
 
+def test_several_tasks_that_are_called_by_their_kinds(models, files, tmp_path):
+    given = {"classify": files / "train.tsv", "tag": files / "train.conll"}
+    model = ps.finetune(models / "bert", train=given, out=tmp_path / "out", budget="4epochs", settings=FAST)
+    labels = {name: task.head.output.weight.shape[0] for name, task in model.tasks.items()}
+    assert labels == {"classify": 2, "tag": 2}
+    assert not torch.equal(model.tasks["classify"].head.output.weight, model.tasks["tag"].head.output.weight)
+    assert model.score_task(files / "dev.tsv", task="classify")["accuracy"] > 0.8
+
+
 def test_answers_do_not_depend_on_the_batch(models, files, tmp_path):
     model = ps.finetune(
         models / "gpt2", train=files / "train.tsv", out=tmp_path / "out", budget="2steps", settings=FAST

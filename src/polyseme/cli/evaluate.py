@@ -5,36 +5,57 @@ from typing import Annotated, Any
 
 import typer
 
+from polyseme.cli.check import columns_of
 from polyseme.cli.console import table, working, write_json
 
 
 def evaluate(
     model: Annotated[str, typer.Argument(help="Directory of a model, or a file of word vectors.")],
     data: Annotated[
-        Path, typer.Option(help="A set, or a folder of sets: pairs of words with a score, or analogies; or a table.")
+        Path,
+        typer.Option(help="A labelled file; a set, or a folder of sets: pairs of words with a score, or analogies."),
     ],
     suite: Annotated[
-        str, typer.Option(help="words: how far vectors agree with people about words. translate: BLEU.")
-    ] = "words",
+        str | None,
+        typer.Option(
+            help="task: what it is fine-tuned for. words: vectors against people's judgement. translate: BLEU."
+        ),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="Which task, of a model that knows several.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Column of another name: text=review; of tags by number: tag=4.")
+    ] = None,
     method: Annotated[str, typer.Option(help="How analogies are completed: 3cosadd or 3cosmul.")] = "3cosadd",
     json: Annotated[bool, typer.Option("--json", help="A JSON object a figure.")] = False,
 ) -> None:
     """Measure a model on sets that others have made, and say how much of them it knows.
 
-    Pairs are two words and a score a line, between tabs; ': name' begins a section of analogies, four words a line.
-    Translations are compared with those of a table with the columns source and target.
+    A fine-tuned model is asked about a labelled file, which may be in a language that it never saw labels of. Pairs are
+    two words and a score a line, between tabs; ': name' begins a section of analogies, four words a line. Translations
+    are compared with those of a table with the columns source and target.
 
     \b
     Examples:
+      polyseme evaluate runs/bert-reviews --data test.tsv
       polyseme evaluate runs/skipgram --suite words --data wordsim353.tsv
       polyseme evaluate runs/en-de --suite translate --data test.tsv
     """
     from polyseme.pretrained import load
 
     loaded = load(model)
+    if suite == "task" or (suite is None and loaded.tasks):
+        with working("evaluating"):
+            found = loaded.score_task(data, task=task, columns=columns_of(column or []))
+        if json:
+            write_json(found)
+        else:
+            table(
+                [[name.replace("_", " "), f"{value:.4f}"] for name, value in found.items()], header=["figure", "value"]
+            )
+        return
     choice: Any = method
     with working("evaluating"):
-        scores = loaded.evaluate(data, suite=suite, method=choice)
+        scores = loaded.evaluate(data, suite=suite or "words", method=choice)
     if json:
         for score in scores:
             write_json(

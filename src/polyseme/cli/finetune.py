@@ -55,7 +55,7 @@ def finetune(
       polyseme finetune runs/elmo --task tag --train ner.conll --dev dev.conll --method mix --out runs/elmo-ner
       polyseme finetune runs/ulmfit --train train.tsv --dev dev.tsv --method gradual --seeds 3 --out runs/reviews
       polyseme finetune runs/bert --train train.tsv --dev dev.tsv --labels 100,300,1000,all --out runs/curve
-      polyseme finetune runs/bert --task ner=tag --train ner=ner.conll --task pos=tag --train pos=pos.conll --out runs/both
+      polyseme finetune runs/bert --train names=names.conll --train topics=topics.tsv --out runs/both
     """
     from polyseme.making import name_tasks, open_base
     from polyseme.train.finetuning import Finetuning

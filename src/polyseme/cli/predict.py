@@ -33,9 +33,9 @@ def predict(
 ) -> None:
     """Let a fine-tuned model answer: classes, scores, choices, tags, or where a passage has the answer.
 
-    Files are those that it learnt from, with labels or without; or plain text, a text a line, two texts with a tab
-    between them. Sentences to tag are cut at white space, and Chinese into characters; other words stand one a line in
-    a .conll file, or in JSON as a list. Questions come as SQuAD has them, or a line {"question": …, "passage": …}.
+    Files are such as it learnt from, with labels or without; or plain text, a text a line, or two with a tab between
+    them. Sentences to tag are cut at white space, and Chinese into characters; words cut otherwise stand one a line in
+    a .conll file, or in JSON as a list. Questions come as SQuAD has them, or as lines {"question": …, "passage": …}.
 
     \b
     Examples:

@@ -39,7 +39,7 @@ _MOST_SHARED = 100  # layers that may share their weights
 def write_model(folder: Path, *, family: str, encoder: Encoder, heads: nn.Module, extra: Mapping[str, Any]) -> None:
     """Write the weights and their config; `extra` is what else its config.json should say."""
     ours = {**encoder.state_dict(), **heads.state_dict()}
-    foreign = encoder.foreign
+    foreign = encoder.foreign and encoder.foreign.naming(heads)
     if foreign is None:
         config = {"model_type": _OWN + family, **encoder.config.model_dump()}
     else:
@@ -67,7 +67,7 @@ class ModelFiles:
 
     def load(self, heads: nn.Module | None = None) -> tuple[Encoder, set[str]]:
         """Fill the encoder and as many of the heads as the file has; say which of their weights it has."""
-        foreign = self.encoder.foreign
+        foreign = self.encoder.foreign and self.encoder.foreign.naming(heads)
         file = self.folder / WEIGHTS
         expected = {**self.encoder.state_dict(), **(heads.state_dict() if heads else {})}
         theirs = {(foreign.full_name(name) if foreign else name): name for name in self.shapes}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from polyseme.errors import ConfigError
 
@@ -65,6 +65,11 @@ class Foreign:
     heads: tuple[Rename, ...] = ()
     ignored: str = r"$^"  # names there that hold nothing of their own: buffers, tied copies
     fresh: tuple[str, ...] = ()  # weights of ours that a checkpoint may lack
+
+    def naming(self, heads: nn.Module | None) -> Foreign:
+        """The same for a model with these heads; there it has one task at most, so several keep the names they have."""
+        several = sum(name in (*_OF_TEXTS, *_CLASSES) for name, _ in heads.named_children()) > 1 if heads else False
+        return replace(self, heads=(), architectures={}) if several else self
 
     def settings_to(self, ours: Mapping[str, Any], heads: Iterable[str]) -> dict[str, Any]:
         """Our settings as its config.json has them."""

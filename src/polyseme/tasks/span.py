@@ -35,7 +35,7 @@ class SpanConfig(TaskConfig):
     """How passages are cut, and when to answer."""
 
     kind: Literal["span"] = "span"
-    stride: int = Field(128, ge=1)  # tokens from one window of a long passage to the next
+    stride: int = Field(0, ge=0)  # tokens from one window of a long passage to the next; 0: a third of a row
     longest_answer: int = Field(30, ge=1)  # tokens
     threshold: float = ALWAYS  # by how much an answer must beat there being none
     language: Language = "en"  # whose rules tell when two answers are the same
@@ -44,7 +44,9 @@ class SpanConfig(TaskConfig):
     def told_by(cls, examples: Sequence[SpanExample]) -> dict[str, Any]:
         letters = "".join(example.passage for example in examples[:100])
         chinese = sum("\u4e00" <= letter <= "\u9fff" for letter in letters)
-        return {"language": "zh" if chinese > len(letters) / 3 else "en"}
+        # Unless a dev set tells better, an answer has to beat there being none if that is an answer too.
+        threshold = ALWAYS if all(example.answers for example in examples) else 0.0
+        return {"language": "zh" if chinese > len(letters) / 3 else "en", "threshold": threshold}
 
     def tuned(self, scores: Mapping[str, float]) -> Self:
         return self.replace(threshold=scores["threshold"])
@@ -132,7 +134,7 @@ class Span(Task[SpanExample, Answered]):
             example.passage,
             layout.pair,
             max_length=layout.max_length,
-            stride=self.config.stride,
+            stride=self.config.stride or max(1, layout.max_length // 3),  # 128 of 384, as in BERT
             null=layout.null,
         )
         given = [(start, start + len(answer.text)) for answer in example.answers if (start := answer.start) is not None]
@@ -149,8 +151,8 @@ class Span(Task[SpanExample, Answered]):
     def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
         tokens, mask = self.features(encoded), batch.mask
         if self.question is not None:
-            summary = self.features.summarize(encoder, encoded, tokens)[0::2]
-            tokens, mask = tokens[1::2], mask[1::2]
+            summary = _normed(self.features.summarize(encoder, encoded, tokens)[0::2])
+            tokens, mask = _normed(tokens[1::2]), mask[1::2]
             question = torch.tanh(self.question(summary))[:, None].expand_as(tokens)
             tokens = torch.cat([tokens, question, tokens * question], -1)
         scores: Tensor = self.head(tokens)
@@ -171,7 +173,7 @@ class Span(Task[SpanExample, Answered]):
     def score(self, predicted: Sequence[Answered], gold: Sequence[SpanExample]) -> dict[str, float]:
         theirs, language = [[answer.text for answer in example.answers] for example in gold], self.config.language
         scored = score_answers(theirs, [answer.text for answer in predicted], language)
-        scores = {"exact": scored.exact, "f1": scored.f1, "best_f1": scored.f1, "threshold": ALWAYS}
+        scores = {"exact": scored.exact, "f1": scored.f1, "best_f1": scored.f1, "threshold": self.config.threshold}
         if not all(theirs):  # where some have no answer, it matters when one is given
             said = [best[0].text if (best := answer.answers.best) else "" for answer in predicted]
             each = [score_answer(right, text, language).f1 for right, text in zip(theirs, said, strict=True)]
@@ -179,3 +181,8 @@ class Span(Task[SpanExample, Answered]):
             tuned = best_threshold(margins, each, [bool(right) for right in theirs])
             scores |= {"best_f1": tuned.score, "threshold": tuned.value}
         return scores
+
+
+def _normed(vectors: Tensor) -> Tensor:
+    """Vectors of one scale: of short ones, a product is too little to learn which question it belongs to."""
+    return F.layer_norm(vectors, vectors.shape[-1:])

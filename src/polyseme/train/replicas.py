@@ -100,7 +100,7 @@ class Replicas:
                 weight.grad = None
 
 
-def stages_of(encoder: Encoder) -> list[list[Tensor]]:
+def stages_of(encoder: Encoder) -> list[list[nn.Parameter]]:
     """The weights that learn of each stage, from bottom to top; where there are none, there is no stage."""
     stages = [[weight for weight in stage.parameters() if weight.requires_grad] for stage in encoder.stages()]
     return [weights for weights in stages if weights]
