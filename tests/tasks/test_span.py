@@ -72,7 +72,7 @@ def questions(number, seed):
     return rows
 
 
-@pytest.mark.parametrize("family", ["gpt", "ulmfit", "skipgram"])
+@pytest.mark.parametrize("family", ["gpt", "ulmfit", "nnlm"])
 def test_questions_without_an_answer_are_known(family):
     model, fresh = tuned(family, "span", sizes={"num_layers": 1}, language_model=0.0), questions(64, seed=1)
     for _ in model.learner(questions(256, seed=0), num_rows=32, steps=120).steps():

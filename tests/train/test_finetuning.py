@@ -167,6 +167,42 @@ def test_chance_instead_of_the_model(begin, models, files, tmp_path):
     assert not torch.equal(known["tokens.weight"], fresh["tokens.weight"])
 
 
+def test_balanced_weights(begin, models, files, tmp_path):
+    write_rows(tmp_path / "train.tsv", [("text", "label"), *[("a", "x")] * 3, ("b", "y")])
+    write_rows(tmp_path / "dev.tsv", [("text", "label"), ("a", "x")])
+    training = begin(models / "bert", tmp_path, tmp_path / "out", "task.weights=balanced")
+    assert training.recipe.tasks["classify"].weights == pytest.approx((4 / 6, 2.0))
+
+
+def test_unfreezing_is_not_cut_short(begin, models, files, tmp_path, monkeypatch):
+    settings = "plan.evaluate_every=1", "plan.unfreeze=3"
+    training = begin(models / "bert", files, tmp_path / "out", *settings, method="gradual", patience=1)
+    monkeypatch.setattr(training, "evaluate", lambda: {"merit": 0.5})
+    learn(training)
+    assert training.learner.done == 3 * (training.learner.num_stages - 1) + 1
+
+
+@pytest.mark.parametrize(("ending", "opened"), [("tsv", "SequenceClassification"), ("conll", "TokenClassification")])
+def test_transformers_says_the_same(models, files, tmp_path, ending, opened):
+    transformers = pytest.importorskip("transformers")
+    given = {"train": files / f"train.{ending}", "budget": "3epochs", "settings": FAST}
+    model = ps.finetune(models / "bert", out=tmp_path / "out", **given)
+    theirs = getattr(transformers, f"AutoModelFor{opened}").from_pretrained(tmp_path / "out").eval()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
+    text = "the old bank by the river lends money"
+    with torch.no_grad():
+        chances = theirs(**tokenizer(text, return_tensors="pt")).logits.softmax(-1)[0]
+    answer = model.predict([text])[0]
+    if ending == "tsv":
+        assert {theirs.config.id2label[n]: p.item() for n, p in enumerate(chances)} == pytest.approx(
+            answer.probabilities
+        )
+    else:
+        firsts = [tokenizer(text).char_to_token(word.start) for word in answer.words]
+        assert [theirs.config.id2label[chances[place].argmax().item()] for place in firsts] == list(answer.tags)
+        assert chances[firsts].amax(-1).tolist() == pytest.approx([word.probability for word in answer.words])
+
+
 def test_some_labels(begin, models, files, tmp_path):
     few = begin(models / "bert", files, tmp_path / "few", data={"num_labels": 8})
     more = begin(models / "bert", files, tmp_path / "more", data={"num_labels": 16})

@@ -19,13 +19,16 @@ from polyseme.tasks.texts import TextTask
 from polyseme.tensors import IGNORED
 from polyseme.text.labelled import ClassifyExample, PairExample, find_labels
 
+BALANCED = "balanced"
+"""What weights are called that make every class count as much as any other."""
+
 
 class ClassifyConfig(TaskConfig):
     """The classes."""
 
     kind: Literal["classify", "pair"] = "classify"
     labels: tuple[str, ...] = Field(min_length=2)
-    weights: tuple[float, ...] = ()  # how much an example of each class counts; all the same if nothing is said
+    weights: tuple[float, ...] = ()  # how much an example of each class counts, or balanced; all the same if none
 
     @classmethod
     def told_by(cls, examples: Sequence[ClassifyExample | PairExample]) -> dict[str, Any]:

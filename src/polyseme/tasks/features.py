@@ -101,7 +101,7 @@ def both_ways(input_width: int, width: int) -> nn.LSTM:
     return nn.LSTM(input_width, width, batch_first=True, bidirectional=True)
 
 
-def read_both_ways(lstm: nn.LSTM, x: Tensor, mask: Tensor) -> Tensor:
+def read_both_ways(lstm: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
     """What it makes of rows, (B, T, 2 D), and zeros of padding."""
     # Packed, so that the way back begins at the last token of a row.
     packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)

@@ -61,7 +61,8 @@ def text_vectors(features: Features, encoder: Encoder, encoded: Encoded, group: 
     tokens = features(encoded)
     if isinstance(features, Biattentive):
         return features.compare(tokens, encoded.mask, group)
-    rows = features.summarize(encoder, encoded, tokens).unflatten(0, (-1, group))
+    rows = features.summarize(encoder, encoded, tokens)
+    rows = rows.view(-1, group, rows.shape[-1])
     return compare_vectors(rows[:, :1], rows[:, 1:]) if group > 1 and encoder.layout == "apart" else rows
 
 

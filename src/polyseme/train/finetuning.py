@@ -129,12 +129,11 @@ class Finetuning:
     def steps(self) -> Iterator[Progress]:
         """Learn until the plan ends or the dev sets gain nothing any more; record, look and save on the way."""
         run, learner = self._run, self.learner
-        every = self.recipe.plan.evaluate_every or -(-self.total // NUM_EVALUATIONS)
         try:
             with closing(self.learner.steps()) as steps:
                 for step in () if self._stalled else steps:
                     last = step.number == self.total
-                    dev = self.evaluate() if self.dev and (last or step.number % every == 0) else None
+                    dev = self.evaluate() if self.dev and (last or step.number % self._look_every == 0) else None
                     run.record(step, dev=dev)
                     if dev:
                         self.looks.append(dev[_MERIT])
@@ -149,9 +148,16 @@ class Finetuning:
 
     @property
     def _stalled(self) -> bool:
-        """Whether the last looks found nothing better than one before them."""
-        patience = self.recipe.tuning.patience
-        return bool(self.looks and patience) and len(self.looks) - 1 - self.looks.index(max(self.looks)) >= patience
+        """Whether the last looks found nothing better than one before them, though everything learnt."""
+        patience, learner = self.recipe.tuning.patience, self.learner
+        with_all = learner.done - self.recipe.plan.unfreeze * (learner.num_stages - 1)  # steps
+        if not (self.looks and patience) or with_all < patience * self._look_every:
+            return False
+        return len(self.looks) - 1 - self.looks.index(max(self.looks)) >= patience
+
+    @property
+    def _look_every(self) -> int:
+        return self.recipe.plan.evaluate_every or -(-self.total // NUM_EVALUATIONS)
 
     def evaluate(self) -> dict[str, float]:
         """Scores on the dev sets, on some examples of each, and their merit."""
@@ -231,10 +237,8 @@ class Finetuning:
         """Fix what the budget comes to, so that the run is the same however often it is broken off."""
         plan, num_batches = self.recipe.plan, self.source.num_batches
         budget = Budget.parse(plan.budget)
-        tokens = self.source.num_tokens
-        steps = budget.steps(tokens_per_step=max(1, tokens // num_batches), tokens_per_epoch=tokens)
-        if budget.unit == "epochs":
-            steps = max(1, round(budget.amount * num_batches))
+        tokens = self.source.num_tokens / num_batches  # of a step
+        steps = budget.steps(tokens_per_step=tokens, tokens_per_epoch=self.source.num_tokens)
         if steps is None:
             steps = self._steps_in(budget.amount)
         unfreeze = plan.unfreeze

@@ -34,7 +34,7 @@ class Budget:
         units: dict[str, Literal["steps", "tokens", "epochs"]] = {"step": "steps", "token": "tokens", "epoch": "epochs"}
         return cls(float(found[1]) * _SCALES[found[3]], units[found[4]])
 
-    def steps(self, *, tokens_per_step: int, tokens_per_epoch: int) -> int | None:
+    def steps(self, *, tokens_per_step: float, tokens_per_epoch: int) -> int | None:
         """The number of steps, or nothing where only a clock can tell."""
         if self.unit == "seconds":
             return None

@@ -13,6 +13,7 @@ from polyseme.config import nearest
 from polyseme.errors import ConfigError, DataError
 from polyseme.files import sha256
 from polyseme.tasks import TASKS, TaskConfig
+from polyseme.tasks.classify import BALANCED, balance
 from polyseme.text.labelled import TASKS as FORMS
 from polyseme.text.labelled import find_file, read_examples, require_labels
 from polyseme.train.tuning_recipe import LabelledConfig, read_tasks
@@ -57,8 +58,14 @@ class Labelled:
 
     def settle(self, tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, TaskConfig]:
         """The settings of tasks, with what the examples tell; an example that they do not allow is named."""
-        told = {name: TASKS[settings["kind"]][0].told_by(self.labels[name]) for name, settings in tasks.items()}
-        settled = read_tasks({name: {**told[name], **settings} for name, settings in tasks.items()})
+        told = {
+            name: {**TASKS[settings["kind"]][0].told_by(self.labels[name]), **settings}
+            for name, settings in tasks.items()
+        }
+        for name, settings in told.items():
+            if settings.get("weights") == BALANCED:
+                settings["weights"] = balance(settings["labels"], self.train[name])
+        settled = read_tasks(told)
         for name, task in settled.items():
             known = getattr(task, "labels", None)
             for examples in (self.labels[name], self.dev.get(name, ())):
