@@ -22,7 +22,7 @@ def test_what_a_word_finds():
 
 
 def by_the_paper(features, x, y):
-    """Equations 5 to 10 for two texts without padding, (T, D) each; of one that is its own other, the first half."""
+    """The equations for two texts without padding, (T, D) each; of one that is its own other, the first half."""
     affinity = x @ y.T
     of_x, of_y = affinity.softmax(0), affinity.T.softmax(0)  # by columns
     contexts = of_y.T @ y, of_x.T @ x
@@ -38,8 +38,8 @@ def by_the_paper(features, x, y):
 @torch.no_grad()
 def test_each_group_is_read_as_in_the_paper(kind, group):
     model = tuned("cove", kind)
-    some = [example for example in examples(kind) if len(example.texts) == group][:4]
-    batch = model.task.batch(model.read(some), seed=0, step=0)
+    few = [example for example in examples(kind) if len(example.texts) == group][:4]
+    batch = model.task.batch(model.read(few), seed=0, step=0)
     assert batch.group == group and not batch.mask.all()
     features, encoded = model.task.features.eval(), model.encoder.eval()(batch)
     assert isinstance(features, Biattentive)
