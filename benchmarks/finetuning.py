@@ -45,8 +45,8 @@ def theirs(given: Namespace, train: Path, seed: int) -> tuple[float, float]:
     import transformers
     from scipy.stats import spearmanr
 
-    transformers.utils.logging.set_verbosity_error()
-    examples = [read_examples(path, TASKS[given.task]) for path in (train, given.dev)]
+    transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    examples: list[list[Any]] = [read_examples(path, TASKS[given.task]) for path in (train, given.dev)]
     tokenizer = transformers.AutoTokenizer.from_pretrained(given.model)
     regression = given.task == "similarity"
     labels = [] if regression else find_labels(examples[0])
@@ -97,7 +97,7 @@ def theirs(given: Namespace, train: Path, seed: int) -> tuple[float, float]:
         started = time.perf_counter()
         trainer.train()
         seconds = time.perf_counter() - started
-        said = trainer.predict(rows(examples[1])).predictions
+        said = np.asarray(trainer.predict(rows(examples[1])).predictions)  # type: ignore[arg-type]
     gold = np.array([right(example) for example in examples[1]])
     if regression:
         return seconds, float(spearmanr(said[:, 0], gold).statistic)

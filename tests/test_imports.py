@@ -16,6 +16,7 @@ LINE = [
     "config",
     "files",
     "machine",
+    "plots",
     "kernels",
     "tensors",
     "weights",

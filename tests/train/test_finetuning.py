@@ -5,6 +5,7 @@ import json
 import random
 import shutil
 from contextlib import ExitStack
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from polyseme.making import name_tasks, open_base
 from polyseme.train.checkpoint import load_checkpoint
 from polyseme.train.finetuning import LABELS, SCORES, Finetuning
 from polyseme.train.run import CHECKPOINTS, read_history
-from polyseme.train.trials import plan_trials, read_labels, summarize
+from polyseme.train.trials import CURVE, plan_trials, read_labels, summarize
 from polyseme.train.tuning_recipe import TuningRecipe, epochs_for, plan_tuning
 
 TINY = ["model.vocab_size=400", "model.width=32", "model.max_length=48", "data.length=32", "plan.batch_tokens=256"]
@@ -269,11 +270,15 @@ def test_trials(models, files, tmp_path):
     for number, trial in enumerate(trials):
         trial.folder.mkdir(parents=True)
         assert not trial.done
-        (trial.folder / SCORES).write_text(json.dumps({"step": 1, "dev": {"accuracy": number / 4}}))
+        (trial.folder / SCORES).write_text(json.dumps({"step": 1, "examples": 64, "dev": {"merit": number / 4}}))
         assert trial.done
     few, whole = summarize(tmp_path / "curve", trials)
     assert (few.num_labels, few.mean, whole.num_labels, whole.mean) == (8, 0.125, 0, 0.625)
     assert few.deviation == pytest.approx(0.25 / 2**0.5)
+    drawn = ElementTree.parse(tmp_path / "curve" / CURVE).getroot()
+    said = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"8", "64", "labels", "curve"} <= set(said)
+    assert len(list(drawn.iter("{http://www.w3.org/2000/svg}circle"))) == 2
     assert plan_trials(tmp_path, [0], [3])[0].folder == tmp_path
     with pytest.raises(ConfigError, match="100,300,all"):
         read_labels("10,many")

@@ -37,9 +37,11 @@ from polyseme.train.sets import Labelled
 from polyseme.train.tuning_recipe import LabelledConfig, TuningRecipe, epochs_for
 
 LABELS, SCORES = "labels.json", "scores.json"
+MERIT = "merit"
+"""The figure by which looks at the dev sets are compared: the mean of what the tasks go by."""
+
 _DEV_EXAMPLES = 2_000  # of a look on the way, at most
 _DEV_ROWS = 64  # that are read at once
-_MERIT = "merit"  # the figure by which looks are compared: the mean of what the tasks go by
 
 
 class Finetuning:
@@ -110,7 +112,7 @@ class Finetuning:
             training = cls(recipe, tokenizer, encoder, sets)
             training.run = run
             training.resumed_at = run.restore(training.learner)
-            training.looks = [row["dev"][_MERIT] for row in read_history(out) if "dev" in row]
+            training.looks = [row["dev"][MERIT] for row in read_history(out) if "dev" in row]
         except BaseException:
             run.close()
             raise
@@ -136,9 +138,9 @@ class Finetuning:
                     dev = self.evaluate() if self.dev and (last or step.number % self._look_every == 0) else None
                     run.record(step, dev=dev)
                     if dev:
-                        self.looks.append(dev[_MERIT])
+                        self.looks.append(dev[MERIT])
                     if dev or last or run.due(step):
-                        run.save(learner, step.number, dev_loss=-dev[_MERIT] if dev else None)
+                        run.save(learner, step.number, dev_loss=-dev[MERIT] if dev else None)
                     yield Progress(step=step, dev=dev)
                     if dev and self._stalled:
                         return
@@ -174,7 +176,7 @@ class Finetuning:
         one = len(self.tuning.tasks) == 1
         figures = {key if one else f"{name}_{key}": v for name, found in scores.items() for key, v in found.items()}
         merits = [found[self.tuning.tasks[name].criterion] for name, found in scores.items()]
-        return figures | {_MERIT: statistics.mean(merits)}
+        return figures | {MERIT: statistics.mean(merits)}
 
     def _dev_sources(self, most: int | None = None) -> dict[str, tuple[Examples, Sequence[Any]]]:
         return {
@@ -204,7 +206,10 @@ class Finetuning:
                 self.tokenizer.save(folder, max_length=self.recipe.model.max_length)
                 labels = {name: task.model_dump() for name, task in tasks.items()}
                 write_file(folder / LABELS, json.dumps(labels, indent=2, ensure_ascii=False) + "\n")
-                write_file(folder / SCORES, json.dumps({"step": step, "dev": scores}, indent=2) + "\n")
+                examples = sum(map(len, self.sets.train.values()))
+                write_file(
+                    folder / SCORES, json.dumps({"step": step, "examples": examples, "dev": scores}, indent=2) + "\n"
+                )
                 write_tuned_card(folder, self.recipe, self.encoder, scores, command)
                 names = (CONFIG, WEIGHTS, RECIPE, LABELS, SCORES, "tokenizer.json", "tokenizer_config.json")
                 write_manifest(folder, names)

@@ -11,9 +11,10 @@ from pathlib import Path
 from polyseme.errors import ConfigError
 from polyseme.files import write_file
 from polyseme.models.directory import read_json
-from polyseme.train.finetuning import SCORES
+from polyseme.plots import Point, draw_curves
+from polyseme.train.finetuning import MERIT, SCORES
 
-SUMMARY = "summary.json"
+SUMMARY, CURVE = "summary.json", "curve.svg"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +72,7 @@ def read_labels(text: str) -> list[int]:
 
 
 def summarize(out: Path, trials: Sequence[Trial]) -> list[Figure]:
-    """What all trials found on their dev sets, which is written down too."""
+    """What all trials found on their dev sets, which is written down and drawn too."""
     found: dict[tuple[int, str], list[float]] = {}
     for trial in trials:
         for name, value in read_json(trial.folder / SCORES)["dev"].items():
@@ -88,4 +89,17 @@ def summarize(out: Path, trials: Sequence[Trial]) -> list[Figure]:
         for f in figures
     ]
     write_file(out / SUMMARY, json.dumps(rows, indent=2) + "\n")
+    curve = [figure for figure in figures if figure.name == MERIT]
+    if len(curve) > 1:
+        points = [Point(figure.num_labels or _size(trials), figure.mean, figure.deviation) for figure in curve]
+        drawn = draw_curves(
+            {out.name: points}, title="What labels are worth", across="labels", up="score on the dev set"
+        )
+        write_file(out / CURVE, drawn)
     return figures
+
+
+def _size(trials: Sequence[Trial]) -> int:
+    """How many examples all are."""
+    whole = next(trial for trial in trials if not trial.num_labels)
+    return int(read_json(whole.folder / SCORES)["examples"])

@@ -1,0 +1,66 @@
+"""Drawings as SVG, which every browser shows: curves with the spread of their points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 600, 340, 64, 44, 150, 56
+_COLOURS = ("#0b4fb3", "#d98a00", "#3a9d5d", "#b3261e", "#7b4fb3", "#008a8a", "#6b6b6b")
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place on a curve, and how far other trials lie from it."""
+
+    x: float
+    y: float
+    deviation: float = 0.0
+
+
+def draw_curves(curves: Mapping[str, Sequence[Point]], *, title: str, across: str, up: str) -> str:
+    """Curves by name over a logarithmic scale, each point with its deviation up and down."""
+    points = [point for curve in curves.values() for point in curve]
+    xs = sorted({point.x for point in points})
+    low = min(point.y - point.deviation for point in points)
+    high = max(point.y + point.deviation for point in points)
+    margin = 0.06 * (high - low) or 0.05
+    low, high = low - margin, high + margin
+    first, last = math.log(xs[0]), math.log(xs[-1])
+
+    def right(x: float) -> float:
+        return _LEFT + _WIDTH * ((math.log(x) - first) / (last - first) if last > first else 0.5)
+
+    def down(y: float) -> float:
+        return _TOP + _HEIGHT * (high - y) / (high - low)
+
+    bottom = _TOP + _HEIGHT
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + _RIGHT} {bottom + _BOTTOM}" '
+        'font-family="sans-serif" font-size="13">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="{_LEFT}" y="24" font-size="15">{escape(title)}</text>',
+        f'<text x="{_LEFT + _WIDTH / 2}" y="{bottom + 44}" text-anchor="middle">{escape(across)}</text>',
+        f'<text x="16" y="{_TOP - 10}">{escape(up)}</text>',
+    ]
+    for number in range(6):
+        y = low + (high - low) * number / 5
+        parts.append(f'<path d="M{_LEFT} {down(y):.1f}h{_WIDTH}" stroke="#ddd"/>')
+        parts.append(f'<text x="{_LEFT - 8}" y="{down(y) + 4:.1f}" text-anchor="end">{y:.3g}</text>')
+    for x in xs:
+        parts.append(f'<path d="M{right(x):.1f} {bottom}v5" stroke="#888"/>')
+        parts.append(f'<text x="{right(x):.1f}" y="{bottom + 20}" text-anchor="middle">{x:,.0f}</text>')
+    for number, (name, curve) in enumerate(curves.items()):
+        colour = _COLOURS[number % len(_COLOURS)]
+        places = " ".join(f"{right(point.x):.1f},{down(point.y):.1f}" for point in curve)
+        parts.append(f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
+        for point in curve:
+            place, top, end = right(point.x), down(point.y + point.deviation), down(point.y - point.deviation)
+            parts.append(f'<circle cx="{place:.1f}" cy="{down(point.y):.1f}" r="4" fill="{colour}"/>')
+            parts.append(f'<path d="M{place:.1f} {top:.1f}V{end:.1f}" stroke="{colour}" stroke-width="1.5"/>')
+        y = _TOP + 12 + 20 * number
+        parts.append(f'<path d="M{_LEFT + _WIDTH + 16} {y}h22" stroke="{colour}" stroke-width="3"/>')
+        parts.append(f'<text x="{_LEFT + _WIDTH + 44}" y="{y + 4}">{escape(name)}</text>')
+    return "\n".join([*parts, "</svg>", ""])
