@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 600, 340, 64, 44, 150, 56
+_WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 600, 340, 64, 66, 150, 56
 _COLOURS = ("#0b4fb3", "#d98a00", "#3a9d5d", "#b3261e", "#7b4fb3", "#008a8a", "#6b6b6b")
 
 
@@ -41,14 +41,13 @@ def draw_curves(curves: Mapping[str, Sequence[Point]], *, title: str, across: st
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + _RIGHT} {bottom + _BOTTOM}" '
         'font-family="sans-serif" font-size="13">',
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{_LEFT}" y="24" font-size="15">{escape(title)}</text>',
+        f'<text x="{_LEFT}" y="26" font-size="15">{escape(title)}</text>',
         f'<text x="{_LEFT + _WIDTH / 2}" y="{bottom + 44}" text-anchor="middle">{escape(across)}</text>',
-        f'<text x="16" y="{_TOP - 10}">{escape(up)}</text>',
+        f'<text x="{_LEFT}" y="{_TOP - 14}" fill="#555">{escape(up)}</text>',
     ]
-    for number in range(6):
-        y = low + (high - low) * number / 5
+    for y in round_numbers(low, high):
         parts.append(f'<path d="M{_LEFT} {down(y):.1f}h{_WIDTH}" stroke="#ddd"/>')
-        parts.append(f'<text x="{_LEFT - 8}" y="{down(y) + 4:.1f}" text-anchor="end">{y:.3g}</text>')
+        parts.append(f'<text x="{_LEFT - 8}" y="{down(y) + 4:.1f}" text-anchor="end">{y:g}</text>')
     for x in xs:
         parts.append(f'<path d="M{right(x):.1f} {bottom}v5" stroke="#888"/>')
         parts.append(f'<text x="{right(x):.1f}" y="{bottom + 20}" text-anchor="middle">{x:,.0f}</text>')
@@ -64,3 +63,12 @@ def draw_curves(curves: Mapping[str, Sequence[Point]], *, title: str, across: st
         parts.append(f'<path d="M{_LEFT + _WIDTH + 16} {y}h22" stroke="{colour}" stroke-width="3"/>')
         parts.append(f'<text x="{_LEFT + _WIDTH + 44}" y="{y + 4}">{escape(name)}</text>')
     return "\n".join([*parts, "</svg>", ""])
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Some four to ten round numbers between two others, evenly apart."""
+    rough = (high - low) / 5
+    size = 10 ** math.floor(math.log10(rough))
+    step = next(factor * size for factor in (1, 2, 5, 10) if factor * size >= 0.8 * rough)
+    numbers = range(math.ceil(low / step), math.floor(high / step) + 1)
+    return [float(f"{number * step:.12g}") for number in numbers]
