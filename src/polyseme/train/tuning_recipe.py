@@ -24,11 +24,11 @@ _ENOUGH = 16_000  # examples read, with repetitions, before more stop to help
 # Adam's rates, by what learns: networks that start from nothing bear more than weights that know something.
 _PLANS: dict[str, dict[str, Any]] = {
     "full": {"schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
-    "frozen": {"rate": 1e-3, "schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
-    "mix": {"rate": 1e-3, "schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
+    "frozen": {"rate": 5e-3, "schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
+    "mix": {"rate": 5e-3, "schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
     # Howard and Ruder, 2018.
     "gradual": {"rate": 4e-3, "schedule": "slanted", "warmup": 0.1, "layer_divisor": 2.6, "beta1": 0.7, "beta2": 0.99},
-    "cvt": {"rate": 1e-3, "schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
+    "cvt": {"rate": 5e-3, "schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
 }
 
 
@@ -120,5 +120,8 @@ def epochs_for(num_examples: int) -> int:
 
 
 def _rate(base: Base) -> float:
-    """For all weights: 5e-5 at the width of BERT base (Devlin et al., 2018), and more for narrower models."""
-    return 5e-5 * 768 / max(base.encoder.widths[-1], 1)
+    """For all weights: 5e-5 at the width of BERT base (Devlin et al., 2018), and more for narrower models.
+
+    Those that read texts apart have large heads of their own, which start from nothing.
+    """
+    return 1e-3 if base.encoder.layout == "apart" else 5e-5 * 768 / base.encoder.widths[-1]
