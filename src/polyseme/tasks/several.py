@@ -13,6 +13,8 @@ from polyseme.tasks.examples import Examples
 from polyseme.tensors import Batch
 from polyseme.text.utf16 import Numbers
 
+ALONE = 0.25  # of the steps, with labels alone before others come
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Several:
@@ -57,17 +59,18 @@ class Several:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Alternating(Several):
-    """The same in every other step, and others that have no labels in between."""
+    """The same by turns with others that have no labels, after a while alone: who knows nothing yet teaches nothing."""
 
     unlabelled: Several
 
     @property
     def num_batches(self) -> int:
-        return 2 * super().num_batches
+        """Of an epoch of those with labels."""
+        return round(super().num_batches * 2 / (1 + ALONE))
 
     @property
     def num_tokens(self) -> int:
-        share = super().num_batches / self.unlabelled.num_batches
+        share = (self.num_batches - super().num_batches) / self.unlabelled.num_batches
         return super().num_tokens + round(share * self.unlabelled.num_tokens)
 
     @property
@@ -75,9 +78,11 @@ class Alternating(Several):
         return max(super().length, self.unlabelled.length)
 
     def draw(self, *, seed: int, step: int) -> Batch:
-        if step % 2:
-            return self.unlabelled.draw(seed=seed, step=step // 2)
-        return super().draw(seed=seed, step=step // 2)
+        alone = min(step, round(ALONE * self.num_steps))
+        turn, unlabelled = divmod(step - alone, 2)
+        if unlabelled:
+            return self.unlabelled.draw(seed=seed, step=turn)
+        return super().draw(seed=seed, step=alone + turn)
 
 
 @functools.lru_cache(maxsize=4)
