@@ -13,6 +13,8 @@ from polyseme.tasks.cross_view import UNLABELLED, restrict
 from polyseme.tasks.features import read_both_ways
 from polyseme.tasks.several import Alternating, Several
 from polyseme.tensors import IGNORED
+from polyseme.train.learner import draw
+from polyseme.train.plan import PlanConfig
 from polyseme.train.replicas import Replicas
 
 REST = examples("tag", 40, seed=2)
@@ -23,8 +25,8 @@ def source_of(model, num_rows=8):
     return model.tuning.read(model.layout, sets, REST, num_rows=num_rows)
 
 
-def unlabelled_batch(model, step=1):
-    batch = model.tuning.batch(source_of(model), seed=0, step=step)
+def unlabelled_batch(model):
+    batch = model.tuning.batch(source_of(model), seed=0, step=1)
     assert set(batch.labels) == {UNLABELLED} and not batch.mask.all()
     return batch
 
@@ -120,13 +122,15 @@ def test_labelled_and_unlabelled_batches_take_turns():
     model = tuned_together("skipgram", {"one": "tag", "other": "tag"}, method="cvt")
     source = source_of(model)
     labelled = Several(sources=source.sources)
-    assert isinstance(source, Alternating) and source.num_batches == 2 * labelled.num_batches == 2 * (2 + 3)
-    for step in reversed(range(30)):
-        batch = model.tuning.batch(source, seed=1, step=step)
-        expected = (source.unlabelled if step % 2 else labelled).draw(seed=1, step=step // 2)
+    assert isinstance(source, Alternating) and labelled.num_batches == 2 + 3 and source.num_batches == 8
+    plan = PlanConfig(steps=32, seed=1)
+    asked = [(labelled, step) for step in range(8)]  # a quarter alone
+    asked += [((labelled, 8 + turn), (source.unlabelled, turn))[odd] for turn in range(12) for odd in (0, 1)]
+    for step, (part, number) in reversed(list(enumerate(asked))):
+        batch, expected = draw(model.tuning, source, plan, step), part.draw(seed=1, step=number)
         assert batch.labels.keys() == expected.labels.keys() and batch.ids.equal(expected.ids)
-    drawn = [model.tuning.batch(source, seed=1, step=step).counts[UNLABELLED] for step in range(1, 11, 2)]
-    assert sum(drawn) == sum(len(example.words) for example in REST)
+    epoch = [source.unlabelled.draw(seed=1, step=turn).counts[UNLABELLED] for turn in range(5)]
+    assert sum(epoch) == sum(len(example.words) for example in REST)
 
 
 def test_labels_alone_teach_the_same_network():
@@ -146,7 +150,7 @@ def test_views_learn_to_say_the_same():
     for step in model.learner_of(source_of(model), steps=80, rate=5e-2).steps():
         ((name, loss),) = step.losses.items()
         losses[name].append(loss)
-    assert len(losses["tag"]) == len(losses[UNLABELLED]) == 40
+    assert len(losses["tag"]) == 50 and len(losses[UNLABELLED]) == 30
     assert sum(losses["tag"][-4:]) < 0.7 * sum(losses["tag"][:4])
     assert sum(losses[UNLABELLED][-4:]) < 0.7 * max(losses[UNLABELLED]) * 4
     assert model.task.score(model.predict(REST), REST)["f1"] > 0.5

@@ -72,6 +72,8 @@ def finetune(
             training = Finetuning.resume(trial.folder)
             say(f"{trial.folder}: going on from step {training.resumed_at:,} of {training.total:,}")
         else:
+            if not train:
+                raise ConfigError("there is nothing to learn from; give --train a labelled file")
             base = base or open_base(model)
             columns = columns_of(column or [])
             data: dict[str, Any] = {"unlabelled": str(unlabelled or ""), "columns": columns}
