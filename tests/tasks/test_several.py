@@ -119,3 +119,16 @@ def test_only_cvt_learns_without_labels():
     model = tuned("skipgram", "tag")
     with pytest.raises(ConfigError, match=r"^data\.unlabelled: only cvt .* say tuning\.method=cvt$"):
         model.tuning.read(model.layout, {"tag": examples("tag")}, examples("tag"), num_rows=8)
+
+
+@pytest.mark.parametrize("name", ["", "one.two", "views", "unlabelled", "next_token"])
+def test_some_names_are_taken(name):
+    with pytest.raises(ConfigError, match=rf"^tasks\.{name}: a task cannot be called that; choose another name"):
+        tuned_together("gpt", {"slots": "tag", name: "tag"})
+
+
+@pytest.mark.parametrize("name", ["names", "forward", "weights", "tasks", "parts"])
+def test_others_are_free(name):
+    model = tuned_together("bert", {"slots": "tag", name: "tag"})
+    assert list(model.tuning.tasks) == ["slots", name]
+    assert f"{name}.head.output.weight" in model.tuning.state_dict()

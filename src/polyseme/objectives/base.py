@@ -169,13 +169,14 @@ class Together(Objective):
         super().__init__()
         self.names = tuple(parts)
         self.weights = {**dict.fromkeys(parts, 1.0), **(weights or {})}  # of each mean loss in what is minimised
-        for name, part in parts.items():
-            self.add_module(name, part)  # so that a weight is called `masked.bias`, whatever else is trained with it
+        # So that a weight is called `masked.bias`, whatever else is trained with it; not as attributes, because users
+        # choose names of tasks.
+        self._modules.update(parts)
 
     @property
     def parts(self) -> list[Objective]:
         """The objectives in order."""
-        return [cast(Objective, getattr(self, name)) for name in self.names]
+        return [cast(Objective, self._modules[name]) for name in self.names]
 
     def asked(self, batch: Batch) -> list[Objective]:
         """Those that ask something of a batch."""

@@ -6,10 +6,10 @@ from typing import Any
 from polyseme.config import nearest
 from polyseme.errors import ConfigError
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import Task, TaskConfig, Tuning, TuningConfig
+from polyseme.tasks.base import LanguageModel, Task, TaskConfig, Tuning, TuningConfig
 from polyseme.tasks.choice import Choice, ChoiceConfig
 from polyseme.tasks.classify import Classify, ClassifyConfig
-from polyseme.tasks.cross_view import CrossView
+from polyseme.tasks.cross_view import UNLABELLED, CrossView
 from polyseme.tasks.similarity import Similarity, SimilarityConfig
 from polyseme.tasks.span import Span, SpanConfig
 from polyseme.tasks.tag import Tag, TagConfig
@@ -25,6 +25,9 @@ TASKS: dict[str, tuple[type[TaskConfig], Callable[..., Task[Any, Any]]]] = {
     "span": (SpanConfig, Span),
 }
 
+# Names of weights and losses are made of those of tasks, beside these.
+_TAKEN = {"lower", "upper", "views", "drop", UNLABELLED, LanguageModel.name}
+
 
 def read_task(kind: str, *, group: str = "task", **settings: Any) -> TaskConfig:
     """The settings of a task."""
@@ -35,6 +38,9 @@ def read_task(kind: str, *, group: str = "task", **settings: Any) -> TaskConfig:
 
 def build_tuning(tasks: Mapping[str, TaskConfig], config: TuningConfig, encoder: Encoder) -> Tuning:
     """What a recipe tunes an encoder for: tasks by name."""
+    for name in tasks:
+        if name in _TAKEN or not name or "." in name:
+            raise ConfigError(f"tasks.{name}: a task cannot be called that; choose another name, without dots")
     if config.method == "cvt":
         return CrossView(tasks, config, encoder)
     parts = {name: TASKS[task.kind][1](name, task, config, encoder) for name, task in tasks.items()}

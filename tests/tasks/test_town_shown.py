@@ -1,0 +1,163 @@
+"""Every family learns every task on the labelled sets of the town: from a file and a model to answers and a score."""
+
+import functools
+import math
+from collections import Counter
+from statistics import mean
+
+import pytest
+import torch
+from made_up import KINDS
+
+import polyseme as ps
+from polyseme.making import open_base
+from polyseme.models import FAMILIES
+from polyseme.text.labelled import TASKS, read_examples
+from polyseme.text.town import write
+from polyseme.train.finetuning import Finetuning
+from polyseme.train.tuning_recipe import plan_tuning
+
+STATIC = ["onehot", "wordclass", "svd", "cbow", "skipgram", "glove"]
+FRAMED = [name for name, family in FAMILIES.items() if family.layout == "framed"]
+# Where a tiny model that knows nothing of the language says more in a few steps than that all examples are alike. The
+# others see a few examples again and again, and have to learn those: benchmarks/every_task.py gives them more time.
+LEARNABLE = {
+    "classify": [name for name in FAMILIES if name != "elmo"],
+    "pair": [],
+    "similarity": [*STATIC, "nnlm", "elmo", "ulmfit", "transformer"],
+    "choice": [],
+    "tag": list(FAMILIES),
+    "span": ["svd", "nnlm", "cbow", "skipgram", "ulmfit"],
+}
+FIGURES = {"similarity": "spearman", "span": "f1"}  # of the others, accuracy
+MARGIN = 0.05
+
+SIZES = {"vocab_size": 1200, "max_length": 96, "width": 32, "num_layers": 1, "num_heads": 2, "embedding_width": 16}
+SIZES |= {"cell_width": 32, "character_width": 16, "filters": [[1, 16], [2, 32], [3, 32]], "num_highways": 1}
+SCALES = {"elmo": 2, "cove": 3, "gpt": 3, "gpt2": 3} | dict.fromkeys(FRAMED, 3)
+RATES = {"onehot": 8e-2, "nnlm": 1e-2, "ulmfit": 2e-2, "cove": 1e-2} | dict.fromkeys(STATIC[1:], 2e-2)
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory):
+    """The first of the town's text and examples."""
+    folder = tmp_path_factory.mktemp("town")
+    write(folder, languages=["en"], num_documents=200, num_rows=400)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def base_of(town, tmp_path_factory):
+    """A tiny model of each family: static ones have learnt, the others have just begun."""
+    place = tmp_path_factory.mktemp("models")
+
+    @functools.cache
+    def base(family):
+        sizes = {name: size for name, size in SIZES.items() if name in FAMILIES[family].Config.model_fields}
+        if family == "cove":
+            sizes["vectors"] = base("svd").name
+        ps.pretrain(
+            family,
+            corpus=file_of(town, "translate", "train") if family in ("cove", "transformer") else town / "en.train.txt",
+            out=place / family,
+            size="tiny",
+            budget="1steps" if family not in STATIC else "15epochs",
+            settings=[
+                *(f"model.{name}={size}" for name, size in sizes.items()),
+                *("tokenizer.segmenter=none", "data.length=64"),
+                *("plan.start=paper", "plan.batch_tokens=512", "plan.threads=1"),
+            ],
+        )
+        begun = open_base(place / family)
+        with torch.no_grad():
+            for weight in begun.encoder.parameters():
+                weight.mul_(SCALES.get(family, 1) if weight.dim() > 1 else 1)  # as if it were wider
+        return begun
+
+    return base
+
+
+def file_of(town, kind, split):
+    (file,) = (town / kind).glob(f"{split}.*")
+    return file
+
+
+def learn(base, town, out, kind, *, learnable):
+    """A run to its end, and what each of its steps has cost."""
+    files = {split: {kind: str(file_of(town, kind, split))} for split in ("train", "dev")}
+    data = {**files, "length": 64, "num_rows": 16}
+    num_steps = 60
+    if not learnable:
+        data |= {"dev": {}, "num_rows": 4, "num_labels": 8}
+        num_steps = 20
+    elif base.family in STATIC:
+        data |= {"num_rows": 32}
+        num_steps = 40
+    elif base.family in FRAMED and kind == "classify":
+        num_steps = 90
+    values = plan_tuning(
+        base,
+        {kind: kind},
+        ["model.dropout=0"] if "dropout" in base.encoder.Config.model_fields else [],
+        data=data,
+        tuning={"dropout": 0.0, "width": 16, "language_model": 0.0},
+        plan={
+            "seed": 0,
+            "budget": f"{num_steps}steps",
+            "rate": RATES.get(base.family, 6e-3),
+            "evaluate_every": num_steps,
+            "threads": 1,
+        },
+    )
+    training = Finetuning.start(values, out, base)
+    losses = [progress.step.losses[kind] for progress in training.steps()]
+    training.finish()
+    return losses
+
+
+def majority(kind, gold):
+    """What it scores to say the same to everything."""
+    if kind == "similarity":
+        return 0.0
+    if kind == "span":
+        return mean(not example.answers for example in gold)
+    labels = Counter(label for example in gold for label in example.labels)
+    return max(labels.values()) / labels.total()
+
+
+def check_answer(kind, answer, example, task):
+    """It is one that the task allows."""
+    if kind in ("classify", "pair"):
+        assert answer.label in task.labels and answer.probabilities.keys() == task.labels.keys()
+        assert sum(answer.probabilities.values()) == pytest.approx(1)
+    elif kind == "similarity":
+        assert math.isfinite(answer.score)
+    elif kind == "choice":
+        assert answer.choice in range(len(example.choices)) and len(answer.probabilities) == len(example.choices)
+        assert sum(answer.probabilities) == pytest.approx(1)
+    elif kind == "tag":
+        assert tuple(word.text for word in answer.words) == example.words
+        assert all(word.tag in task.labels and 0 < word.probability <= 1 for word in answer.words)
+    else:
+        assert answer.answers.best and math.isfinite(answer.answers.margin)
+        for best in answer.answers.best:
+            assert best.text and best.text == example.passage[best.start : best.end]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_learns_every_task(base_of, town, tmp_path, family, kind):
+    learnable = family in LEARNABLE[kind]
+    losses = learn(base_of(family), town, tmp_path / "out", kind, learnable=learnable)
+    assert mean(losses[-5:]) < 0.95 * mean(losses[:5])
+
+    model, gold = ps.load(tmp_path / "out"), read_examples(file_of(town, kind, "test"), TASKS[kind])
+    gold = gold if learnable else gold[:10]
+    answers = model.predict(gold)
+    for answer, example in zip(answers, gold, strict=True):
+        check_answer(kind, answer, example, model.tasks[kind])
+    scores = model.tasks[kind].score(answers, gold)
+    assert all(map(math.isfinite, scores.values()))
+    with open("/tmp/hE/show","a") as f: f.write(f"{kind:10} {family:12} {learnable!s:5} {mean(losses[:5]):.3f} {mean(losses[-5:]):.3f} {scores[FIGURES.get(kind, 'accuracy')]:.3f} {majority(kind, gold):.3f}\n")
+    if learnable:
+        assert scores[FIGURES.get(kind, "accuracy")] > majority(kind, gold) + MARGIN
