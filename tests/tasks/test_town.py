@@ -27,7 +27,7 @@ LEARNABLE = {
     "similarity": [*STATIC, "nnlm", "elmo", "ulmfit", "transformer"],
     "choice": [],
     "tag": list(FAMILIES),
-    "span": ["svd", "nnlm", "cbow", "skipgram", "ulmfit"],
+    "span": ["svd", "nnlm", "cbow", "skipgram"],
 }
 FIGURES = {"similarity": "spearman", "span": "f1"}  # of the others, accuracy
 MARGIN = 0.05
@@ -88,8 +88,8 @@ def learn(base, town, out, kind, *, learnable):
     data = {**files, "length": 64, "num_rows": 16}
     num_steps = 60
     if not learnable:
-        data |= {"dev": {}, "num_rows": 4, "num_labels": 8}
-        num_steps = 20
+        data |= {"dev": {}, "length": 40, "num_rows": 8, "num_labels": 8}
+        num_steps = 24
     elif base.family in STATIC:
         data |= {"num_rows": 32}
         num_steps = 40
@@ -149,7 +149,7 @@ def check_answer(kind, answer, example, task):
 def test_every_family_learns_every_task(base_of, town, tmp_path, family, kind):
     learnable = family in LEARNABLE[kind]
     losses = learn(base_of(family), town, tmp_path / "out", kind, learnable=learnable)
-    assert mean(losses[-5:]) < 0.95 * mean(losses[:5])
+    assert mean(losses[-5:]) < 0.9 * mean(losses[:5])
 
     model, gold = ps.load(tmp_path / "out"), read_examples(file_of(town, kind, "test"), TASKS[kind])
     gold = gold if learnable else gold[:10]

@@ -256,7 +256,7 @@ def test_answers_do_not_depend_on_the_batch(models, files, tmp_path):
 def test_budgets(begin, models, files, tmp_path):
     assert [begin(models / "bert", files, tmp_path / b, budget=b).total for b in ("2epochs", "7steps")] == [16, 7]
     assert begin(models / "bert", files, tmp_path / "time", budget="2s").total >= 1
-    assert [epochs_for(number) for number in (100, 1000, 100_000)] == [30, 16, 3]
+    assert [epochs_for(number) for number in (100, 1000, 100_000)] == [30, 24, 3]
 
 
 def test_trials(models, files, tmp_path):

@@ -19,7 +19,7 @@ from polyseme.train.plan import PlanConfig
 from polyseme.train.recipe import Recipe, Saved, groups_of, overridden, read_values
 
 _FEW, _MANY = 3, 30  # epochs
-_ENOUGH = 16_000  # examples read, with repetitions, before more stop to help
+_ENOUGH = 24_000  # examples read, with repetitions, before more stop to help
 
 # Adam's rates, by what learns: networks that start from nothing bear more than weights that know something.
 _PLANS: dict[str, dict[str, Any]] = {
@@ -30,6 +30,8 @@ _PLANS: dict[str, dict[str, Any]] = {
     "gradual": {"rate": 4e-3, "schedule": "slanted", "warmup": 0.1, "layer_divisor": 2.6, "beta1": 0.7, "beta2": 0.99},
     "cvt": {"rate": 5e-3, "schedule": "linear", "warmup": 0.1, "beta2": 0.999, "decay": 0.01},
 }
+
+_DROPOUTS = {"frozen": 0.3, "mix": 0.3, "cvt": 0.5}  # of networks that start from nothing
 
 
 class LabelledConfig(Config):
@@ -96,6 +98,7 @@ def plan_tuning(
         if name in values:
             raise ConfigError(f"{name}: the model has learnt by it and keeps it; leave this setting away")
     method = TuningConfig.parse(values["tuning"], group="tuning").method
+    values["tuning"] = {**({"dropout": _DROPOUTS[method]} if method in _DROPOUTS else {}), **values["tuning"]}
     sizes = base.encoder.config.model_dump()
     if method in ("full", "gradual") and "dropout" in sizes and base.encoder.layout != "apart":
         sizes["dropout"] = 0.1  # few examples are seen often
