@@ -18,7 +18,7 @@ demo: .venv/installed ## train a small BERT and a small GPT-2 on the docstrings 
 	@echo 'Look further: .venv/bin/polyseme info runs/docstrings-gpt2'
 
 test: .venv/developing ## run every test
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 check: .venv/developing ## style and types
 	$(BIN)/ruff format --check .

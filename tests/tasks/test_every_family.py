@@ -88,10 +88,10 @@ def learn(base, town, out, kind, *, learnable):
     data = {**files, "length": 64, "num_rows": 16}
     num_steps = 60
     if not learnable:
-        data |= {"dev": {}, "length": 40, "num_rows": 8, "num_labels": 8}
+        data |= {"dev": {}, "length": 40 if kind == "span" else 24, "num_rows": 8, "num_labels": 8}
         num_steps = 24
     elif base.family in STATIC:
-        data |= {"num_rows": 32}
+        data |= {"length": 64 if kind == "span" else 40, "num_rows": 32}
         num_steps = 40
     elif base.family in FRAMED and kind == "classify":
         num_steps = 90

@@ -85,6 +85,8 @@ def finetune(
             introduce(training)
         code = follow(training, f"finetune {shlex.quote(model)}")
         if code:
+            if len(trials) > 1:
+                say("or, with this and all that are not done yet, by the whole command with --resume")
             return code
         conclude(training)
     if len(trials) > 1:
