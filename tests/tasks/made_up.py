@@ -27,6 +27,8 @@ from polyseme.train.recipe import Recipe
 KINDS = ("classify", "pair", "similarity", "choice", "tag", "span")
 # One of each file; the others differ in nothing that a task could see.
 DIFFERENT = [name for name in FAMILIES if name not in ("wordclass", "svd", "cbow", "glove", "mbert")]
+# One of each way to read; on the town, all of them learn.
+SOME = ("bert", "gpt", "elmo", "cove", "skipgram")
 FILLERS = ("the", "old", "man", "saw", "a", "small", "house", "near", "river", "with", "two", "large", "trees")
 COLOURS = ["red", "blue"]
 ANIMALS = ["dog", "cat"]

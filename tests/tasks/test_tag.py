@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from made_up import DIFFERENT, check_learning, examples, tuned
+from made_up import DIFFERENT, SOME, check_learning, examples, tuned
 
 from polyseme.tensors import IGNORED
 from polyseme.text.labelled import TagExample
@@ -10,8 +10,8 @@ from polyseme.text.labelled import TagExample
 ODD = ("Redd", "\u200b", "blueish-dog", "X" * 60, "红色", "new york", "cat")
 
 
-@pytest.mark.parametrize("family", DIFFERENT)
-def test_every_family_learns(family):
+@pytest.mark.parametrize("family", SOME)
+def test_every_way_to_read_learns(family):
     check_learning(family, "tag")
 
 
