@@ -100,7 +100,7 @@ def markdown(rows: list[Row], given: argparse.Namespace) -> str:
         lines.append(f"| {row['family']} | " + " | ".join(cells) + " |")
     facts = machine()
     where = f"{facts['date']}, {facts['processor']}, {given.threads} thread{'s' * (given.threads > 1)} a model"
-    made = f"Pretrained for {given.pretraining}, tuned for {given.tuning}; {where}."
+    made = f"Pretrained for {given.pretraining} (static vectors as presets say), tuned for {given.tuning}; {where}."
     return "\n".join([*lines, "", made])
 
 

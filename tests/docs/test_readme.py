@@ -26,7 +26,7 @@ def test_the_tour_runs(file, tmp_path):
         words = shlex.split(line)
         assert words[0] == "polyseme"
         # The budgets and the larger sample are for a reader's eyes; a test needs only a part.
-        words = [{"20s": "4s", "docstrings": "town/en.train.txt"}.get(word, word) for word in words]
+        words = [{"20s": "2s", "docstrings": "town/en.train.txt"}.get(word, word) for word in words]
         done = subprocess.run(
             [sys.executable, "-m", *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
