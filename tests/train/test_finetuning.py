@@ -328,6 +328,10 @@ def test_other_mistakes(begin, models, files, tmp_path):
     learn(begin(models / "bert", files, tmp_path / "e"), 2).run.close()
     with pytest.raises(CheckpointError, match="finetune --resume"):
         ps.load(tmp_path / "e")
+    with pytest.raises(CheckpointError, match="holds a run of polyseme finetune; use that command"):
+        ps.pretrain("bert", corpus="town", out=tmp_path / "e", resume=True)
+    with pytest.raises(CheckpointError, match="holds a run of polyseme pretrain or adapt; use that"):
+        ps.finetune("any", train=train, out=models / "bert", resume=True)
     shutil.rmtree(tmp_path / "e" / CHECKPOINTS)
     with pytest.raises(CheckpointError, match="no checkpoint"):
         Finetuning.resume(tmp_path / "e")

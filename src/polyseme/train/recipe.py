@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import tomli_w
 from pydantic import Field, field_validator
@@ -58,6 +58,8 @@ class Saved:
     data: Any  # with a fingerprint of what is read
     plan: PlanConfig
 
+    not_ours: ClassVar[tuple[str, str]]  # a group that only another command writes, and that command
+
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
         """Check them; the first thing wrong is named as `group.setting`."""
@@ -71,7 +73,11 @@ class Saved:
     @classmethod
     def load(cls, folder: Path) -> Self:
         """What a run left in its directory."""
-        return cls.parse(read_values(folder))
+        values = read_values(folder)
+        group, command = cls.not_ours
+        if group in values:
+            raise CheckpointError(f"{folder} holds a run of polyseme {command}; use that command, or another folder")
+        return cls.parse(values)
 
     def save(self, folder: Path) -> None:
         """Write them out in full."""
@@ -89,6 +95,8 @@ class Saved:
 @dataclass(frozen=True, kw_only=True)
 class Recipe(Saved):
     """The settings of a training from text."""
+
+    not_ours = ("tasks", "finetune")
 
     objective: Any
     data: DataConfig

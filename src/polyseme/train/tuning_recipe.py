@@ -51,6 +51,8 @@ class LabelledConfig(Config):
 class TuningRecipe(Saved):
     """The settings of a training for tasks."""
 
+    not_ours = ("objective", "pretrain or adapt")
+
     tuning: TuningConfig
     tasks: Mapping[str, TaskConfig]  # by name
     data: LabelledConfig
