@@ -1,9 +1,9 @@
 """What pretraining is worth: the same network, with the same head and the same labels, from a model and from chance.
 
-    python benchmarks/pretraining_pays.py --model RUN --train FILE --dev FILE [--task tag] [--method mix] [--labels 500]
-        [--seeds 3] [--set plan.rate=1e-3] [--json out.json]
+    python benchmarks/pretraining_pays.py --model RUN --train FILE --dev FILE [--test FILE] [--task tag] [--method mix]
+        [--labels 500] [--seeds 3] [--set plan.rate=1e-3] [--json out.json]
 
-A gain is worth something where it is larger than two standard errors of the difference.
+The dev file says which weights are kept; figures are those of the test file, or of the dev file where there is none. A gain is worth something where it is larger than two standard errors of the difference.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from pathlib import Path
 
 from bench import Row, arguments, report
 from polyseme import finetune
-from polyseme.models.directory import read_json
-from polyseme.train.finetuning import SCORES
 
 
 def main() -> None:
@@ -24,6 +22,7 @@ def main() -> None:
     parser.add_argument("--model", nargs="+", required=True)
     parser.add_argument("--train", required=True)
     parser.add_argument("--dev", required=True)
+    parser.add_argument("--test")
     parser.add_argument("--task")
     parser.add_argument("--method", default="full")
     parser.add_argument("--labels", type=int, default=0)
@@ -36,8 +35,7 @@ def main() -> None:
         for seed in range(given.seeds):
             for start, found in merits.items():
                 with tempfile.TemporaryDirectory() as folder:
-                    out = Path(folder) / "run"
-                    finetune(
+                    tuned = finetune(
                         model,
                         train=given.train,
                         dev=given.dev,
@@ -46,9 +44,10 @@ def main() -> None:
                         labels=given.labels,
                         seed=seed,
                         settings=[*given.settings, f"tuning.start={start}"],
-                        out=out,
+                        out=Path(folder) / "run",
                     )
-                    found.append(read_json(out / SCORES)["dev"]["merit"])
+                    (task,) = tuned.tasks.values()
+                    found.append(tuned.score_task(given.test or given.dev)[task.criterion])
                 print(f"{model} seed {seed} from {start}: {found[-1]:.4f}", flush=True)
         rows.append(_row(model, merits))
     report(rows, given.json)

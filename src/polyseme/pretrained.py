@@ -618,5 +618,6 @@ def describe(folder: Path) -> dict[str, Any]:
         facts |= {"steps": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"]}
         facts["dev"] = next((row["dev"] for row in reversed(rows) if "dev" in row), None)
     if isinstance(recipe, TuningRecipe):
-        facts["dev"] = read_json(folder / SCORES)["dev"]
+        kept = read_json(folder / SCORES)
+        facts |= {"dev": kept["dev"], "layers": kept.get("layers")}
     return facts

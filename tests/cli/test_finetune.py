@@ -69,6 +69,17 @@ def test_a_run_and_what_it_is_worth(finetune, polyseme, files, tmp_path):
     assert wrong.code == 2 and "dev.tsv: no column 'review'" in wrong.err and wrong.err.count("\n") == 1
 
 
+def test_what_layers_are_worth_is_said(finetune, polyseme, tmp_path):
+    ended = finetune("--method", "mix")
+    shares = read(tmp_path / "out" / SCORES)["layers"]["classify"]
+    mix = ps.load(tmp_path / "out").tasks["classify"].features.mix
+    assert shares == pytest.approx(mix.shares[0].tolist(), abs=1e-4) and sum(shares) == pytest.approx(1, abs=1e-3)
+    assert len(set(shares)) > 1, "they have moved"
+    said = ", ".join(map(str, shares))
+    assert f"what each layer is worth to classify, from layer 0 upwards: {said}" in ended.err
+    assert said in polyseme("info", "out").out and said in (tmp_path / "out" / "README.md").read_text()
+
+
 def test_seeds_and_numbers_of_labels(finetune, tmp_path):
     options = ["--seeds", 2, "--seed", 3, "--labels", "8, all"]
     ended = finetune(*options)

@@ -1,6 +1,7 @@
 """Real processes, killed at random moments and gone on with: the model that comes out is the same to the last bit."""
 
 import json
+import math
 import os
 import random
 import re
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.slow
 FAMILIES = ("bert", "gpt2")
 STEPS = 60
 KILLS = 10
+FAR = 8  # steps after which a run is killed at the latest
 SETTINGS = {
     "model.vocab_size": 400,
     "model.width": 32,
@@ -50,18 +52,23 @@ class Training:
         assert process.returncode == 0, said
         return said
 
-    def wait_for(self, process, step):
-        """Until the history has a row of that step."""
+    def reached(self):
+        """The rows of the history, one a step."""
         history = self.out / "history.jsonl"
-        while process.poll() is None and not (history.exists() and len(history.read_text().splitlines()) >= step):
+        return len(history.read_text().splitlines()) if history.exists() else 0
+
+    def wait_for(self, process, step, *, seconds=math.inf):
+        """Until the history has a row of that step, or so long."""
+        end = time.monotonic() + seconds
+        while process.poll() is None and self.reached() < step and time.monotonic() < end:
             time.sleep(0.005)
 
-    def wait_for_a_save(self, process):
-        """Until a half-written checkpoint is seen, by this process and not by one before it."""
+    def wait_for_a_save(self, process, step):
+        """Until a half-written checkpoint is seen, by this process and not by one before it; or until that step."""
         lock, folder = self.out / "run.lock", self.out / "checkpoints"
         while process.poll() is None and not (lock.exists() and lock.read_text() == str(process.pid)):
             time.sleep(0.02)
-        while process.poll() is None and not any(folder.glob(".*.part")):
+        while process.poll() is None and not any(folder.glob(".*.part")) and self.reached() < step:
             time.sleep(0.001)
 
     def weights(self):
@@ -121,17 +128,19 @@ def test_killed_at_random_moments(unbroken, place, corpus_file):
         reached = []
         for number in range(KILLS):
             process = training.start("--resume")
+            before = training.reached()
             if number % 3 == 2:
-                training.wait_for_a_save(process)
+                training.wait_for_a_save(process, before + FAR)
             elif number % 3 == 1:
-                training.wait_for(process, (reached[-1] if reached else 0) + chance.randrange(1, 8))
+                training.wait_for(process, before + chance.randrange(1, FAR))
             else:
-                # Any moment of its life, importing torch included.
-                time.sleep(chance.uniform(0, whole) if number else chance.uniform(0.3, 0.9) * first)
+                # Any moment of its life, importing torch included; but a machine that has become quicker since the
+                # unbroken run would be at its end by then.
+                moment = chance.uniform(0, whole) if number else chance.uniform(0.3, 0.9) * first
+                training.wait_for(process, before + FAR, seconds=moment)
             process.kill()
             process.communicate()
-            history = training.out / "history.jsonl"
-            reached.append(len(history.read_text().splitlines()) if history.exists() else 0)
+            reached.append(training.reached())
             assert process.returncode in (-signal.SIGKILL, 0)
         said = training.run("--resume")
         assert_same(training, reference)

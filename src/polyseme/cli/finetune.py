@@ -123,6 +123,8 @@ def conclude(training: "Finetuning") -> None:
     found = read_json(training.folder / SCORES)
     if found["dev"]:
         say(f"{training.folder} keeps the weights of step {found['step']:,}: dev {figures(found['dev'])}")
+    for name, shares in found["layers"].items():
+        say(f"what each layer is worth to {name}, from layer 0 upwards: {', '.join(map(str, shares))}")
 
 
 def by_name(given: list[str] | None) -> Any:

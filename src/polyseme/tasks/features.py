@@ -30,6 +30,10 @@ class Features(nn.Module):
         """What is added to the mean cost."""
         return 0.0
 
+    def worth(self) -> list[float]:
+        """What each layer has turned out to be worth, if that is learnt; together they are worth 1."""
+        return []
+
 
 class Top(Features):
     """The top layer as it is, and what the family holds for a summary.
@@ -94,6 +98,9 @@ class Mixed(Recurrent):
 
     def penalty(self) -> Tensor | float:
         return self.strictness * self.mix.penalty()
+
+    def worth(self) -> list[float]:
+        return self.mix.shares[0].tolist()  # type: ignore[no-any-return]
 
 
 def both_ways(input_width: int, width: int) -> nn.LSTM:

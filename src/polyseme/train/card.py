@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from polyseme.files import write_file
@@ -77,7 +77,12 @@ else, errors and prejudices included.
 
 
 def write_tuned_card(
-    folder: Path, recipe: TuningRecipe, encoder: Encoder, scores: Mapping[str, float], command: str
+    folder: Path,
+    recipe: TuningRecipe,
+    encoder: Encoder,
+    scores: Mapping[str, float],
+    layers: Mapping[str, Sequence[float]],
+    command: str,
 ) -> None:
     """Write README.md of a fine-tuned model."""
     rows = read_history(folder)
@@ -85,6 +90,10 @@ def write_tuned_card(
     parameters = sum(weight.numel() for weight in encoder.parameters())
     found = "\n".join(f"| {name.replace('_', ' ')} | {value:.4f} |" for name, value in scores.items())
     measured = f"| figure | value |\n|---|---|\n{found}\n" if scores else "No dev set was given.\n"
+    measured += "".join(
+        f"\nWhat each layer is worth to `{name}`, from layer 0 upwards: {', '.join(map(str, shares))}.\n"
+        for name, shares in layers.items()
+    )
     base, start = recipe.plan.base, recipe.tuning.start
     begun = f"from `{Path(base).name}` (`{base}`)" if start == "model" else f"from chance, with the sizes of `{base}`"
     tasks = "\n".join(

@@ -207,10 +207,13 @@ class Finetuning:
                 labels = {name: task.model_dump() for name, task in tasks.items()}
                 write_file(folder / LABELS, json.dumps(labels, indent=2, ensure_ascii=False) + "\n")
                 examples = sum(map(len, self.sets.train.values()))
-                write_file(
-                    folder / SCORES, json.dumps({"step": step, "examples": examples, "dev": scores}, indent=2) + "\n"
-                )
-                write_tuned_card(folder, self.recipe, self.encoder, scores, command)
+                layers = {
+                    name: [round(s, 4) for s in task.features.worth()] for name, task in self.tuning.tasks.items()
+                }
+                layers = {name: shares for name, shares in layers.items() if shares}
+                kept = {"step": step, "examples": examples, "dev": scores, "layers": layers}
+                write_file(folder / SCORES, json.dumps(kept, indent=2) + "\n")
+                write_tuned_card(folder, self.recipe, self.encoder, scores, layers, command)
                 names = (CONFIG, WEIGHTS, RECIPE, LABELS, SCORES, "tokenizer.json", "tokenizer_config.json")
                 write_manifest(folder, names)
             except OSError as error:
