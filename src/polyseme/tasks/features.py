@@ -100,7 +100,7 @@ class Mixed(Recurrent):
         return self.strictness * self.mix.penalty()
 
     def worth(self) -> list[float]:
-        return self.mix.shares[0].tolist()  # type: ignore[no-any-return]
+        return self.mix.shares[0].tolist()
 
 
 def both_ways(input_width: int, width: int) -> nn.LSTM:
