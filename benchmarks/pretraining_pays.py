@@ -3,8 +3,8 @@
     python benchmarks/pretraining_pays.py --model RUN --train FILE --dev FILE [--test FILE] [--task tag] [--method mix]
         [--labels 500] [--seeds 3] [--set plan.rate=1e-3] [--json out.json]
 
-The dev file says which weights are kept; figures are those of the test file, or of the dev file where there is none. A gain is
-worth something where it is larger than two standard errors of the difference.
+The dev file says which weights are kept; figures are those of the test file, or of the dev file where there is none.
+A gain is worth something where it is larger than two standard errors of the difference.
 """
 
 from __future__ import annotations
