@@ -16,6 +16,7 @@ LINE = [
     "config",
     "files",
     "machine",
+    "pages",
     "plots",
     "kernels",
     "tensors",

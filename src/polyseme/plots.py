@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from polyseme.pages import COLOURS
+
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 600, 340, 64, 66, 150, 56
-_COLOURS = ("#0b4fb3", "#d98a00", "#3a9d5d", "#b3261e", "#7b4fb3", "#008a8a", "#6b6b6b")
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def draw_curves(curves: Mapping[str, Sequence[Point]], *, title: str, across: st
         parts.append(f'<path d="M{right(x):.1f} {bottom}v5" stroke="#888"/>')
         parts.append(f'<text x="{right(x):.1f}" y="{bottom + 20}" text-anchor="middle">{x:,.0f}</text>')
     for number, (name, curve) in enumerate(curves.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = COLOURS[number % len(COLOURS)]
         places = " ".join(f"{right(point.x):.1f},{down(point.y):.1f}" for point in curve)
         parts.append(f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2.5"/>')
         for point in curve:

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from polyseme.config import nearest
 from polyseme.errors import CheckpointError, ConfigError
-from polyseme.evaluate.translation import score_translations
-from polyseme.evaluate.word_sets import WordScore, read_sets, score_words
+from polyseme.evaluate.figures import Figure
+from polyseme.evaluate.suites import SuiteConfig, run_suite
 from polyseme.files import whole_folder, write_file
 from polyseme.generation import Sampling, generate_ids, generate_together, together
 from polyseme.inside.neighbours import Method, Neighbour, Space
@@ -306,25 +306,20 @@ class Pretrained:
 
     def neighbours(self, word: str, *, top: int = 10) -> list[Neighbour]:
         """The words nearest to a word in layer 0, by cosine."""
-        return self._space.neighbours(word, top=top)
+        return self.space.neighbours(word, top=top)
 
     def analogy(
         self, first: str, second: str, third: str, *, top: int = 10, method: Method = "3cosadd"
     ) -> list[Neighbour]:
         """What is to `third` as `second` to `first`, in layer 0, by 3CosAdd or 3CosMul (Levy and Goldberg, 2014)."""
-        return self._space.analogy(first, second, third, top=top, method=method)
+        return self.space.analogy(first, second, third, top=top, method=method)
 
-    def evaluate(self, data: str | Path, *, suite: str = "words", method: Method = "3cosadd") -> list[WordScore]:
-        """How well the model does on sets that others have made.
+    def evaluate(self, data: str | Path, *, suite: str = "words", **settings: Any) -> list[Figure]:
+        """How well the model does on sets that others have made; the settings are those of `SuiteConfig`.
 
         `words` in layer 0, from a file or a folder of them; `translate`: sentences of a table, with their translations.
         """
-        if suite not in _SUITES:
-            raise ConfigError(f"{suite!r} is no suite{nearest(suite, _SUITES)}")
-        if suite == "translate":
-            self._head(Translation, "translate")  # before anything is read
-            return [score_translations(Path(data), self.translate)]
-        return score_words(self._space, read_sets(Path(data)), method=method)
+        return run_suite(self, Path(data), suite, SuiteConfig.parse(settings, group="evaluate"))
 
     def save(self, folder: str | Path) -> None:
         """Write a model directory, which transformers opens too."""
@@ -386,7 +381,7 @@ class Pretrained:
     def _export_vectors(self, path: Path, to: str) -> Path:
         if path.exists():
             raise ConfigError(f"{path} is there already; choose another --out")
-        vectors, vocabulary = self._space.vectors.cpu().numpy(), self._tokenizer.backend.get_vocab()
+        vectors, vocabulary = self.space.vectors.cpu().numpy(), self._tokenizer.backend.get_vocab()
         if not vectors.shape[1]:
             raise ConfigError(f"a {self.family} has no numbers to export; choose another model")
         words = sorted(
@@ -436,7 +431,8 @@ class Pretrained:
         return self.tokenizer
 
     @cached_property
-    def _space(self) -> Space:
+    def space(self) -> Space:
+        """The words that it knows, by their vectors in layer 0."""
         return Space(self.encoder, self._tokenizer)
 
     @property
@@ -529,7 +525,6 @@ def _heads(folder: Path, recipe: Recipe | TuningRecipe | None, files: ModelFiles
 
 
 _WEIGHTS = ("float32", "int8")
-_SUITES = ("words", "translate")
 _PREDICTED_ROWS = 64  # that are read at once
 _FEWEST = 4  # tokens that make a row: two special ones, one to look at and one to guess
 

@@ -53,11 +53,11 @@ def test_evaluate(polyseme, file, tmp_path):
     ended = polyseme("evaluate", file, "--suite", "words", "--data", sets)
     assert ended.code == 0 and ended.err == ""
     assert ended.out.splitlines() == [
-        "set\tsection\tmeasure\tvalue\tknown",
-        "more\tfamily\taccuracy\t1.000\t1 of 1",
-        "more\tcities\taccuracy\t–\t0 of 1",
-        "more\t(all)\taccuracy\t1.000\t1 of 2",
-        "pairs\t(all)\tspearman\t0.500\t3 of 4",
+        "set\tsection\tmeasure\tvalue\terror\tknown",
+        "more\tfamily\taccuracy\t1.000\t\t1 of 1",
+        "more\tcities\taccuracy\t–\t\t0 of 1",
+        "more\t(all)\taccuracy\t1.000\t\t1 of 2",
+        "pairs\t(all)\tspearman\t0.500\t\t3 of 4",
     ]
     ended = polyseme("evaluate", file, "--data", sets / "pairs.tsv", "--json")
     assert json.loads(ended.out) == {
@@ -65,6 +65,7 @@ def test_evaluate(polyseme, file, tmp_path):
         "section": "",
         "measure": "spearman",
         "value": 0.5,
+        "error": None,
         "found": 3,
         "items": 4,
     }

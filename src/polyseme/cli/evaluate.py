@@ -1,7 +1,7 @@
 """polyseme evaluate"""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -53,9 +53,8 @@ def evaluate(
                 [[name.replace("_", " "), f"{value:.4f}"] for name, value in found.items()], header=["figure", "value"]
             )
         return
-    choice: Any = method
     with working("evaluating"):
-        scores = loaded.evaluate(data, suite=suite or "words", method=choice)
+        scores = loaded.evaluate(data, suite=suite or "words", method=method)
     if json:
         for score in scores:
             write_json(
@@ -63,7 +62,8 @@ def evaluate(
                     "set": score.name,
                     "section": score.section,
                     "measure": score.measure,
-                    "value": None if score.value is None else round(score.value, 6),
+                    "value": _rounded(score.value),
+                    "error": _rounded(score.error),
                     "found": score.num_found,
                     "items": score.num_items,
                 }
@@ -75,8 +75,13 @@ def evaluate(
             score.section or "(all)",
             score.measure,
             "–" if score.value is None else f"{score.value:.3f}",
+            "" if score.error is None else f"± {score.error:.3f}",
             f"{score.num_found:,} of {score.num_items:,}",
         ]
         for score in scores
     ]
-    table(rows, header=["set", "section", "measure", "value", "known"])
+    table(rows, header=["set", "section", "measure", "value", "error", "known"])
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 6)

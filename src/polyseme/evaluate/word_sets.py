@@ -10,29 +10,17 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
 
 from polyseme.errors import DataError
+from polyseme.evaluate.figures import Figure, mean_figure
 from polyseme.inside.neighbours import Method, Space
 from polyseme.tasks.metrics import spearman
 
 _SUFFIXES = (".tsv", ".txt")
 _CHUNK = 10_000_000  # scores that are looked at together
-
-
-@dataclass(frozen=True, kw_only=True)
-class WordScore:
-    """A figure, and how many items it rests on: those all of whose words are known."""
-
-    name: str  # of the set
-    section: str = ""  # of a set of analogies; all of it where there is none
-    measure: Literal["spearman", "accuracy", "bleu"]
-    value: float | None  # none where too little is known
-    num_found: int
-    num_items: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +80,7 @@ def _read_set(path: Path) -> WordSet:
     return WordSet(name=path.stem, sections=sections, scores=scores)
 
 
-def score_words(space: Space, sets: Sequence[WordSet], *, method: Method = "3cosadd") -> list[WordScore]:
+def score_words(space: Space, sets: Sequence[WordSet], *, method: Method = "3cosadd") -> list[Figure]:
     """Spearman's correlation of sets of pairs; the share of right answers of each section of analogies and of all."""
     return [
         score
@@ -101,31 +89,24 @@ def score_words(space: Space, sets: Sequence[WordSet], *, method: Method = "3cos
     ]
 
 
-def _score_pairs(space: Space, words: WordSet) -> WordScore:
+def _score_pairs(space: Space, words: WordSet) -> Figure:
     ids, known = _known(space, words.sections[""])
     value = spearman(np.array(words.scores)[known], space.similarities(ids).cpu())
-    return WordScore(name=words.name, measure="spearman", value=value, num_found=len(ids), num_items=len(words.scores))
+    return Figure(name=words.name, measure="spearman", value=value, num_found=len(ids), num_items=len(words.scores))
 
 
-def _score_analogies(space: Space, words: WordSet, method: Method) -> Iterator[WordScore]:
-    rights = founds = 0
+def _score_analogies(space: Space, words: WordSet, method: Method) -> Iterator[Figure]:
+    every: list[float] = []
     for section, items in words.sections.items():
         ids, _ = _known(space, items)
         chunk = max(1, _CHUNK // len(space.vectors))
         answers = [
             space.answers(part[:, :3], method=method).argmax(1).cpu() == part[:, 3] for part in torch.split(ids, chunk)
         ]
-        right = int(torch.cat(answers).sum())
-        rights, founds = rights + right, founds + len(ids)
-        yield _accuracy(words.name, section, right, len(ids), len(items))
-    yield _accuracy(words.name, "", rights, founds, sum(map(len, words.sections.values())))
-
-
-def _accuracy(name: str, section: str, right: int, num_found: int, num_items: int) -> WordScore:
-    value = right / num_found if num_found else None
-    return WordScore(
-        name=name, section=section, measure="accuracy", value=value, num_found=num_found, num_items=num_items
-    )
+        right = torch.cat(answers).double().tolist()
+        every += right
+        yield mean_figure(words.name, right, measure="accuracy", section=section, num_items=len(items))
+    yield mean_figure(words.name, every, measure="accuracy", num_items=sum(map(len, words.sections.values())))
 
 
 def _known(space: Space, items: Sequence[Sequence[str]]) -> tuple[torch.Tensor, list[int]]:
