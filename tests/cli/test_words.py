@@ -99,5 +99,5 @@ def test_layer_0_of_other_families(polyseme, trained, family, tmp_path):
         path = tmp_path / f"{family}.{to}"
         assert polyseme("export", folder, "--to", to, "--out", path).code == 0
         model, vectors = ps.load(folder), ps.load(path)
-        word = model.tokenizer.token(model._space.find("bank"))
+        word = model.tokenizer.token(model.space.find("bank"))
         assert [n.word for n in vectors.neighbours(word, top=3)] == [neighbour["word"] for neighbour in near]
