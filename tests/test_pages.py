@@ -3,6 +3,7 @@
 import json
 import re
 
+from browser import browsing
 from polyseme.pages import page, table
 
 HOSTILE = "</script><img src=x onerror=alert(1)>&\u2028\"'"
@@ -18,3 +19,15 @@ def test_texts_stay_texts():
 
 def test_a_page_without_a_program_has_none():
     assert "<script" not in page("title", "<p>text</p>")
+
+
+def test_a_browser_shows_them(tmp_path):
+    script = "document.body.append(JSON.parse(document.getElementById('data').textContent).text)"
+    (tmp_path / "page.html").write_text(page("title", "<p>text</p>", data={"text": HOSTILE}, script=script))
+    with browsing(width=400) as visit:
+        shown = visit.open(tmp_path / "page.html")
+        assert HOSTILE[:30] in shown.inner_text("body") and shown.locator("img").count() == 0
+        visit.check()
+        shown.evaluate("fetch('http://127.0.0.1:1/').catch(() => {})")
+        shown.wait_for_timeout(100)
+        assert visit.complaints, "a page that asks a network for anything is noticed"
