@@ -538,8 +538,13 @@ def guess_task(path: str | Path, *, columns: Mapping[str, str] | None = None) ->
     for task in ("pair", "similarity", "choice", "classify"):
         if {(columns or {}).get(name, name) for name in TASKS[task].columns} <= names:
             return task
-    there = ", ".join(sorted(" ".join(name.split()) for name in names)) or "none"
-    raise DataError(f"{file}: its columns are those of no task ({there}); say which it is, and what is where")
+    if not names:
+        raise DataError(f"{file} holds no examples; give at least one")
+    there = ", ".join(sorted(" ".join(name.split()) for name in names))
+    raise DataError(
+        f"{file}: its columns are those of no task ({there}); say which it is, and where columns have other names: "
+        "--task classify --column text=review"
+    )
 
 
 def find_labels(examples: Sequence[Example]) -> list[str]:
