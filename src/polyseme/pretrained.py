@@ -182,7 +182,8 @@ class Pretrained:
         written: list[list[int]] = [[] for _ in prompts]
         for group in together([len(ids) for ids in prompts], settings.max_tokens):
             rows = [prompts[number] for number in group]
-            for tokens in generate_together(self.encoder, head, rows, settings, tokenizer.specials.end):
+            end, num_kept = tokenizer.specials.end, len(tokenizer.null)
+            for tokens in generate_together(self.encoder, head, rows, settings, end, num_kept=num_kept):
                 for number, token in zip(group, tokens, strict=True):
                     written[number] += [] if token is None else [token]
                 if settings.stop and all(_stopped(tokenizer.decode(written[n]), settings.stop) for n in group):
@@ -197,14 +198,15 @@ class Pretrained:
         settings = Sampling.parse(sampling, group="generate")  # here and not below, so that a mistake shows at once
         tokenizer, head = self._tokenizer, self._head(NextToken, "generate")
         ids = self._prompt(prompt)
-        new = generate_ids(self.encoder, head, ids, settings, tokenizer.specials.end)
+        num_kept = len(tokenizer.null)
+        new = generate_ids(self.encoder, head, ids, settings, tokenizer.specials.end, num_kept=num_kept)
         return self._pieces(tokenizer, ids, new, settings.stop)
 
     def _prompt(self, text: str) -> list[int]:
         if self.encoder.context == "right":
             raise ConfigError(f"{self.folder} reads from the end, so it cannot write on; use a forward model")
-        end, before = self._tokenizer.specials.end, self._tokenizer.frame[0]
-        ids = before + self._tokenizer.encode(text, specials=False).ids or ([] if end is None else [end])
+        ids = self._tokenizer.encode(text, specials=False).ids
+        ids = self._tokenizer.frame[0] + ids if ids else self._tokenizer.opening
         if not ids:
             raise ConfigError("there is nothing to go on from; give a prompt")
         return ids
