@@ -20,6 +20,7 @@ from polyseme.evaluate.figures import Figure
 from polyseme.evaluate.suites import SuiteConfig, run_suite
 from polyseme.files import whole_folder, write_file
 from polyseme.generation import Sampling, generate_ids, generate_together, together
+from polyseme.inside.attention import Attention, attend
 from polyseme.inside.neighbours import Method, Neighbour, Space
 from polyseme.interchange.directories import EXPORTS, TOKENIZER_FILES, check_loadable
 from polyseme.interchange.onnx import GRAPHS, Parity, export_graph
@@ -315,6 +316,12 @@ class Pretrained:
     ) -> list[Neighbour]:
         """What is to `third` as `second` to `first`, in layer 0, by 3CosAdd or 3CosMul (Levy and Goldberg, 2014)."""
         return self.space.analogy(first, second, third, top=top, method=method)
+
+    def attention(self, text: str, pair: str | None = None) -> Attention:
+        """Where the tokens of a text, or of two in one frame, look in every head; a notebook shows it."""
+        head = next((part for part in self.objective.parts if isinstance(part, Translation)), None)
+        names = {"model": str(self.folder), "family": self.family}
+        return attend(self.encoder, self._tokenizer, text, pair, head=head, **names)
 
     def evaluate(self, data: str | Path, *, suite: str = "words", **settings: Any) -> list[Figure]:
         """How well the model does on sets that others have made; the settings are those of `SuiteConfig`.
