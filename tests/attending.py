@@ -4,20 +4,24 @@ from pathlib import Path
 
 import torch
 
-from conftest import little_documents
 from polyseme.models import FAMILIES
 from polyseme.objectives import Together, build_objective
 from polyseme.pretrained import Pretrained
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.train.recipe import Recipe
 
+TEXTS = [
+    "The old bank by the river lends money to every farmer who can swim, and the new bank in town does not.",
+    "A bat slept in the barn while the boys looked for their other bat. She lit a match before the match began.",
+    "他在苹果公司上班，每天早上吃一个苹果。河边的银行昨天关门了，人们在岸上等着。杜鹃在杜鹃花旁边唱歌。",
+]
 SIZES = {"max_length": 64, "width": 24, "num_layers": 2, "num_heads": 3, "inner_width": 96, "dropout": 0.0}
 
 
 def model_of(family, *, start="none"):
     """A model that has learnt nothing, with a vocabulary of its own."""
     recipe = Recipe.preset(family, "tiny")
-    tokenizer = Tokenizer.train(recipe.tokenizer.replace(min_count=1), little_documents(), vocab_size=380)
+    tokenizer = Tokenizer.train(recipe.tokenizer.replace(min_count=1), TEXTS, vocab_size=380)
     tokenizer = tokenizer.with_null() if start == "null" else tokenizer
     torch.manual_seed(0)
     known = {name: size for name, size in SIZES.items() if name in type(recipe.model).model_fields}

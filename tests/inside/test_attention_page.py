@@ -208,6 +208,13 @@ def test_a_translation_has_weights_of_its_own(visit, tmp_path):
     assert "–" in page.locator("#numbers tbody tr").first.inner_text()
 
 
+def test_a_notebook_shows_it(visit, tmp_path, short):
+    page = visit.open(written(tmp_path / "notebook.html", f"<!doctype html><body>{short._repr_html_()}</body>"))
+    frame = page.frame_locator("iframe")
+    frame.locator("[role=option]").nth(1).click()
+    assert frame.locator(".said").inner_text().startswith("“The” looks at: ")
+
+
 def test_hostile_texts_are_texts(visit, tmp_path):
     attention = model_of("gpt2").attention(HOSTILE)
     page = attention.page()
