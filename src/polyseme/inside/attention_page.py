@@ -93,7 +93,8 @@ def attention_page(shown: Sequence[Attention]) -> str:
     title = f"Attention in {first.model}"
     columns = [{"name": name, "says": says, "share": share} for name, says, share in _COLUMNS]
     body = _BODY.format(title=escape(title), notes="".join(f"<p>{escape(note)}</p>" for note in _notes(shown)))
-    script = (resources.files("polyseme.inside") / "attention.js").read_text(encoding="utf-8")
+    files = (resources.files("polyseme.inside") / name for name in ("attention_weights.js", "attention.js"))
+    script = "".join(file.read_text(encoding="utf-8") for file in files)
     return page(title, body, data={"columns": columns, "panels": panels}, script=script, style=_STYLE)
 
 
