@@ -32,10 +32,16 @@ class Sampling(Config):
 
 
 def generate_ids(
-    encoder: Encoder, objective: NextToken, prompt: Sequence[int], sampling: Sampling, end: int | None
+    encoder: Encoder,
+    objective: NextToken,
+    prompt: Sequence[int],
+    sampling: Sampling,
+    end: int | None,
+    *,
+    num_kept: int = 0,
 ) -> Iterator[int]:
     """The tokens after `prompt`, until `end` or the limit."""
-    for (token,) in generate_together(encoder, objective, [prompt], sampling, end):
+    for (token,) in generate_together(encoder, objective, [prompt], sampling, end, num_kept=num_kept):
         if token is not None:
             yield token
 
@@ -61,33 +67,41 @@ class _Row:
 
 
 def generate_together(
-    encoder: Encoder, objective: NextToken, prompts: Sequence[Sequence[int]], sampling: Sampling, end: int | None
+    encoder: Encoder,
+    objective: NextToken,
+    prompts: Sequence[Sequence[int]],
+    sampling: Sampling,
+    end: int | None,
+    *,
+    num_kept: int = 0,
 ) -> Iterator[list[int | None]]:
     """Step by step the next token after each of `prompts`; None for one that has ended or is still being read.
 
     All rows are at the same place, so that none is padded: while the shortest prompt is gone on from, the rest of the
-    longer ones is read. Past the model's length the older half of the text is forgotten and the rest read again.
+    longer ones is read. Past the model's length the older half of the text is forgotten and the rest read again, after
+    the first `num_kept` tokens, which are the same in all.
     """
     limit, device = encoder.config.max_length, encoder.device
     rows = [
         _Row(
             text=list(prompt),
-            place=max(0, len(prompt) - limit + 1),
+            place=max(num_kept, len(prompt) - limit + 1 + num_kept),
             num_left=sampling.max_tokens,
             chance=torch.Generator().manual_seed(sampling.seed),
         )
         for prompt in prompts
     ]
     lengths = [len(row.text) - row.place for row in rows]
-    num_new = min(lengths)
-    state = encoder.begin(len(rows), min(limit, max(lengths) + sampling.max_tokens))
+    kept, num_new = list(prompts[0][:num_kept]), min(lengths)
+    state = encoder.begin(len(rows), min(limit, num_kept + max(lengths) + sampling.max_tokens))
     while any(row.num_left for row in rows):
         if state is not None and state.room is not None and state.length + num_new > state.room:
             for row in rows:
                 row.place += num_new - limit // 2
-            num_new = limit // 2
+            kept, num_new = list(prompts[0][:num_kept]), limit // 2
             state = encoder.begin(len(rows), limit)
-        ids = [row.text[row.place : row.place + num_new] for row in rows]
+        ids = [kept + row.text[row.place : row.place + num_new] for row in rows]
+        kept = []
         with torch.inference_mode():
             encoded = encoder(Batch.of(torch.tensor(ids, device=device)), state)
             logits = objective.logits(encoder, objective.read(encoded)[:, -1]).cpu()  # (B, V)

@@ -20,6 +20,7 @@ from polyseme.evaluate.figures import Figure
 from polyseme.evaluate.suites import SuiteConfig, run_suite
 from polyseme.files import whole_folder, write_file
 from polyseme.generation import Sampling, generate_ids, generate_together, together
+from polyseme.inside.attention import Attention, attend
 from polyseme.inside.neighbours import Method, Neighbour, Space
 from polyseme.interchange.directories import EXPORTS, TOKENIZER_FILES, check_loadable
 from polyseme.interchange.onnx import GRAPHS, Parity, export_graph
@@ -182,7 +183,8 @@ class Pretrained:
         written: list[list[int]] = [[] for _ in prompts]
         for group in together([len(ids) for ids in prompts], settings.max_tokens):
             rows = [prompts[number] for number in group]
-            for tokens in generate_together(self.encoder, head, rows, settings, tokenizer.specials.end):
+            end, num_kept = tokenizer.specials.end, len(tokenizer.null)
+            for tokens in generate_together(self.encoder, head, rows, settings, end, num_kept=num_kept):
                 for number, token in zip(group, tokens, strict=True):
                     written[number] += [] if token is None else [token]
                 if settings.stop and all(_stopped(tokenizer.decode(written[n]), settings.stop) for n in group):
@@ -197,14 +199,15 @@ class Pretrained:
         settings = Sampling.parse(sampling, group="generate")  # here and not below, so that a mistake shows at once
         tokenizer, head = self._tokenizer, self._head(NextToken, "generate")
         ids = self._prompt(prompt)
-        new = generate_ids(self.encoder, head, ids, settings, tokenizer.specials.end)
+        num_kept = len(tokenizer.null)
+        new = generate_ids(self.encoder, head, ids, settings, tokenizer.specials.end, num_kept=num_kept)
         return self._pieces(tokenizer, ids, new, settings.stop)
 
     def _prompt(self, text: str) -> list[int]:
         if self.encoder.context == "right":
             raise ConfigError(f"{self.folder} reads from the end, so it cannot write on; use a forward model")
-        end, before = self._tokenizer.specials.end, self._tokenizer.frame[0]
-        ids = before + self._tokenizer.encode(text, specials=False).ids or ([] if end is None else [end])
+        ids = self._tokenizer.encode(text, specials=False).ids
+        ids = self._tokenizer.frame[0] + ids if ids else self._tokenizer.opening
         if not ids:
             raise ConfigError("there is nothing to go on from; give a prompt")
         return ids
@@ -313,6 +316,12 @@ class Pretrained:
     ) -> list[Neighbour]:
         """What is to `third` as `second` to `first`, in layer 0, by 3CosAdd or 3CosMul (Levy and Goldberg, 2014)."""
         return self.space.analogy(first, second, third, top=top, method=method)
+
+    def attention(self, text: str, pair: str | None = None) -> Attention:
+        """Where the tokens of a text, or of two in one frame, look in every head; a notebook shows it."""
+        head = next((part for part in self.objective.parts if isinstance(part, Translation)), None)
+        names = {"model": str(self.folder), "family": self.family}
+        return attend(self.encoder, self._tokenizer, text, pair, head=head, **names)
 
     def evaluate(self, data: str | Path, *, suite: str = "words", **settings: Any) -> list[Figure]:
         """How well the model does on sets that others have made; the settings are those of `SuiteConfig`.

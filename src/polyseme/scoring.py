@@ -75,11 +75,12 @@ def likelihoods(encoder: Encoder, head: NextToken, tokenizer: Tokenizer, texts: 
     for text, tokens in enumerate(tokenizer.encode_batch(texts, specials=False)):
         ids = before + (tokens.ids[::-1] if backward else tokens.ids)
         lengths.append(len(tokens.ids))
-        done = 1  # the first has nothing before it
+        done = first = max(1, len(before))  # without any, the first token has nothing before it
         while done < len(ids):
-            begin = 0 if done == 1 else done - limit // 2
-            end = min(len(ids), begin + limit + 1)
-            rows.append(ids[begin:end])
+            begin = 0 if done == first else done - limit // 2
+            again = tokenizer.null if begin else []
+            end = min(len(ids), begin + limit + 1 - len(again))
+            rows.append(again + ids[begin:end])
             places.append((text, end - done))
             done = end
     nats = [0.0] * len(texts)

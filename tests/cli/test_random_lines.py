@@ -126,6 +126,7 @@ OPTIONS = {
     "embed": ["--file", "--pool", "--layer", "--out"],
     "neighbours": ["--top", "--json"],
     "analogy": ["--method", "--top", "--json"],
+    "attention": ["--out", "--pair", "--words", "--json"],
     "evaluate": ["--suite", "--data", "--method", "--json"],
     "info": ["--json"],
     "sample": ["--out", "--seed"],
@@ -140,7 +141,7 @@ OPTIONS = {
         "--out",
     ],
 }
-FLAGS = {"--json", "--resume", "--dry-run", "--lowercase"}
+FLAGS = {"--json", "--resume", "--dry-run", "--lowercase", "--pair", "--words"}
 ALL = sorted(
     {option for options in OPTIONS.values() for option in options}
     | {"--help", "-h", "--version", "-x", "--no-lowercase"}
@@ -174,7 +175,7 @@ class Grammar:
                 words.append(self.value(option))
         if command in ("neighbours", "analogy"):
             words += [draw.choice(["bank", "the", "river", self.junk()]) for _ in range(draw.randrange(5))]
-        if command in ("fill", "generate", "score", "embed"):
+        if command in ("fill", "generate", "score", "embed", "attention"):
             words += [draw.choice(["The [MASK] is here.", "some text", self.junk()]) for _ in range(draw.randrange(3))]
         if draw.random() < 0.05:
             draw.shuffle(words)
@@ -192,7 +193,7 @@ class Grammar:
         known = {
             "--corpus": ["word.txt", "empty.txt", "random.bin", "folder", "nothing.txt", "*.txt"],
             "--dev": ["word.txt", "empty.txt", "random.bin"],
-            "--out": ["out", "folder", "file", "file/out", "out.npy", "bert"],
+            "--out": ["out", "folder", "file", "file/out", "out.npy", "out.html", "bert"],
             "--file": ["word.txt", "random.bin", "empty.txt", "folder"],
             "--size": ["tiny", "tiny", "smal", "auto"],
             "--budget": ["1steps", "3s", "0s", "1.5epochs", "1Gtokens", "5 parsecs"],

@@ -11,6 +11,7 @@ import typer
 
 from polyseme.cli.adapt import adapt
 from polyseme.cli.analogy import analogy
+from polyseme.cli.attention import attention
 from polyseme.cli.data import data
 from polyseme.cli.doctor import doctor
 from polyseme.cli.embed import embed
@@ -46,6 +47,7 @@ COMMANDS = (
     embed,
     neighbours,
     analogy,
+    attention,
     evaluate,
     import_,
     export,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -118,10 +118,10 @@ class SelfAttention(nn.Module):
 
 
 @contextmanager
-def recording(encoder: nn.Module) -> Iterator[list[Tensor]]:
+def recording(encoder: nn.Module, kind: type[nn.Module] = SelfAttention) -> Iterator[list[Tensor]]:
     """Collect the attention weights of every layer, (B, H, T, T) each, from the forward passes inside the block."""
     maps: list[Tensor] = []
-    modules = [module for module in encoder.modules() if isinstance(module, SelfAttention)]
+    modules: list[Any] = [module for module in encoder.modules() if isinstance(module, kind)]
     for module in modules:
         module.maps = maps
     try:

@@ -101,6 +101,7 @@ class CrossAttention(nn.Module):
         self.query = Linear(width, width)
         self.key_value = Linear(width, 2 * width)
         self.output = Linear(width, width)
+        self.maps: list[Tensor] | None = None  # filled while `recording`
 
     def remember(self, x: Tensor) -> Tensor:
         """The keys and values of what is looked at, (2, B, H, S, D/H)."""
@@ -114,6 +115,8 @@ class CrossAttention(nn.Module):
         if allowed is not None:
             scores = scores.masked_fill(~allowed, float("-inf"))
         weights = scores.softmax(-1)
+        if self.maps is not None:
+            self.maps.append(weights.detach())
         mixed = (self.drop(weights) @ value).transpose(1, 2).flatten(2)
         return self.output(mixed), weights
 

@@ -57,6 +57,7 @@ class Source:
     measuring: bool = False  # rows are measured on, not learnt from: what is asked of them is always the same
     num_steps: int = 0  # of the run; what is asked may change on the way
     sampling: float = 1.0  # languages are drawn in proportion to their share of the text to this power
+    before: tuple[int, ...] = ()  # tokens that every row begins with, of which nothing is asked
 
     def starts(self, span: int, *, seed: int, step: int) -> NDArray[np.int64]:
         """Where in the store the rows of a step begin: each epoch cuts the text anew and visits every cut once.

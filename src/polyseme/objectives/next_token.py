@@ -30,9 +30,14 @@ class NextToken(Objective):
     name: ClassVar[str] = "next_token"
 
     def draw(self, source: Source, *, seed: int, step: int) -> Batch:
-        starts = source.starts(source.length, seed=seed, step=step)
-        row = torch.from_numpy(source.read(starts[:, None] + np.arange(source.length + 1)))  # (B, T + 1)
-        return Batch.of(row[:, :-1].contiguous()).labelled("next_token", row[:, 1:].contiguous())
+        room = source.length - len(source.before)
+        starts = source.starts(room, seed=seed, step=step)
+        row = torch.from_numpy(source.read(starts[:, None] + np.arange(room + 1)))  # (B, T + 1)
+        ids, labels = row[:, :-1].contiguous(), row[:, 1:].contiguous()
+        if source.before:
+            before = torch.tensor(source.before).expand(len(ids), -1)
+            ids, labels = torch.cat([before, ids], 1), torch.cat([torch.full_like(before, IGNORED), labels], 1)
+        return Batch.of(ids).labelled("next_token", labels)
 
     def cost(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Outcome:
         hidden, targets = scored(self.read(encoded), batch, self.name)

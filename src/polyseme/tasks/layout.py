@@ -64,6 +64,7 @@ class Layout:
         self.single, self.pair = tokenizer.single_template, tokenizer.pair_template
         if encoder.layout == "marked":
             start, delimiter, extract = ([(id, 0)] for id in _mark_ids(tokenizer))
+            start = [*((id, 0) for id in tokenizer.null), *start]  # as in pretraining
             self.single, self.pair = Template([start, extract], [0]), Template([start, delimiter, extract], [0, 0])
             self.null = -1  # only it has seen the whole row
         elif not self.joins:

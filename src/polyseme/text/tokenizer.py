@@ -33,6 +33,7 @@ from polyseme.text.vocabulary import (
 if TYPE_CHECKING:
     from polyseme.text.draft import Draft
 
+NULL = "<|null|>"  # a token that means nothing, before rows that are read from left to right
 LONGEST_TEXT = 10_000_000  # characters that are encoded at once with all their offsets
 _PIECE = 1_000_000  # characters given to the library at once; it needs 130 bytes for each
 _FEWEST = 8  # tokens that make a vocabulary worth the name
@@ -119,6 +120,7 @@ class Tokenizer:
         self.fingerprint = hashlib.sha256((backend.to_str() + cut_by).encode()).hexdigest()
         self.single_template = Template.probe(backend, pair=False)
         self.pair_template = Template.probe(backend, pair=True)
+        self.null = before if (before := self.frame[0]) == [backend.token_to_id(NULL)] else []
 
     @property
     def vocab_size(self) -> int:
@@ -239,6 +241,14 @@ class Tokenizer:
         backend.add_special_tokens([AddedToken(token, normalized=False) for token in tokens])
         return Tokenizer(backend, self.config, self.specials)
 
+    def with_null(self) -> "Tokenizer":
+        """The same tokenizer with a token that means nothing before every text."""
+        backend = self.with_specials([NULL]).backend
+        backend.post_processor = processors.TemplateProcessing(
+            single=f"{NULL} $A", pair=f"{NULL} $A $B:1", special_tokens=[(NULL, backend.token_to_id(NULL))]
+        )
+        return Tokenizer(backend, self.config, self.specials)
+
     def token(self, id: int) -> str:
         """The token of an id."""
         token = self.backend.id_to_token(id) if 0 <= id < 1 << 32 else None
@@ -256,7 +266,8 @@ class Tokenizer:
     def opening(self) -> list[int]:
         """The ids after which a text begins, for models that read left to right: its frame, or the end of another."""
         end = self.specials.end if self.specials.end is not None else self.specials.start
-        return self.frame[0] or ([] if end is None else [end])
+        before = [] if end is None else [end]
+        return self.null + before if self.null else self.frame[0] or before
 
     def save(self, folder: Path | str, *, max_length: int | None = None) -> None:
         """Write the files from which transformers and `load` make the same tokenizer."""

@@ -65,6 +65,7 @@ class Base:
         elif not before["base"]:  # one that was adapted before has a gentle rate already
             gentle["rate"] = before["rate"] * _GENTLER
         gentle |= read_adapting(self.family)
+        start = "null" if self.tokenizer.null else "none"
         recipe = Recipe.build(
             {
                 **values,
@@ -75,6 +76,7 @@ class Base:
                     **read,
                     "length": min(read["length"], sizes.max_length),
                     "fingerprint": "",
+                    "start": start,
                     "target": [],
                     "dev_target": [],
                     **data,
@@ -90,6 +92,8 @@ class Base:
             for name, value in own.model_dump(exclude={"dropout"}).items():
                 if getattr(given, name) != value:
                     raise ConfigError(f"{group}.{name}: the model has {value!r} and keeps it; leave this setting away")
+        if recipe.data.start != start:
+            raise ConfigError(f"data.start: the model has {start!r} and keeps it; leave this setting away")
         return recipe
 
     def extended(self, texts: Iterable[str], num_words: int) -> Base:

@@ -118,13 +118,15 @@ def train_tokenizer(recipe: Recipe, corpus: Corpus, draft: Draft | None = None) 
     if isinstance(corpus, Languages):
         key += f"-{recipe.data.sampling:g}"
         texts, draft = corpus.drawn(recipe.data.sampling, recipe.tokenizer.sample_bytes), None
+    if recipe.data.start != "none":
+        key += f"-{recipe.data.start}"
     folder = cache_folder() / "tokenizers" / key
     if folder.is_dir():
         try:
             return Tokenizer.load(folder)
         except CheckpointError:
             shutil.rmtree(folder)
-    tokenizer = Tokenizer.train(recipe.tokenizer, texts, vocab_size=recipe.model.vocab_size, draft=draft)
+    tokenizer = _learn_tokenizer(recipe, texts, draft)
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         with whole_folder(folder) as beside:
@@ -135,6 +137,13 @@ def train_tokenizer(recipe: Recipe, corpus: Corpus, draft: Draft | None = None) 
         if not folder.is_dir():
             raise DataError(f"{folder} cannot be written ({error.strerror}); make room or set POLYSEME_CACHE") from None
     return tokenizer
+
+
+def _learn_tokenizer(recipe: Recipe, texts: Iterable[str], draft: Draft | None = None) -> Tokenizer:
+    num_added = int(recipe.data.start == "null")
+    vocab_size = recipe.model.vocab_size - num_added
+    tokenizer = Tokenizer.train(recipe.tokenizer, texts, vocab_size=vocab_size, draft=draft)
+    return tokenizer.with_null() if num_added else tokenizer
 
 
 def find_units(recipe: Recipe, texts: Corpus | Sequence[str]) -> Units | None:
@@ -150,11 +159,12 @@ def prepare_again(out: Path, recipe: Recipe, corpus: Corpus, tokenizer: Tokenize
     return store
 
 
-def source_of(recipe: Recipe, store: Store) -> Source:
+def source_of(recipe: Recipe, tokenizer: Tokenizer, store: Store) -> Source:
     """The rows that are learnt from."""
     length = recipe.data.length
     step_tokens = store.num_tokens if recipe.objective.whole_text else recipe.plan.batch_tokens
-    return Source(store, length, max(1, step_tokens // length), sampling=recipe.data.sampling)
+    num_rows = max(1, step_tokens // length)
+    return Source(store, length, num_rows, sampling=recipe.data.sampling, before=tuple(tokenizer.null))
 
 
 def draw_batch(out: Path, step: int, *, watch: Watch = nullcontext) -> tuple[Batch, Tokenizer, Together]:
@@ -169,7 +179,7 @@ def draw_batch(out: Path, step: int, *, watch: Watch = nullcontext) -> tuple[Bat
         store = prepare_again(out, recipe, corpus, tokenizer)
     with weightless():
         objective = build_objective(recipe.objective, FAMILIES[recipe.family](recipe.model), tokenizer.specials)
-    return draw(objective, source_of(recipe, store), recipe.plan, step), tokenizer, objective
+    return draw(objective, source_of(recipe, tokenizer, store), recipe.plan, step), tokenizer, objective
 
 
 def build_encoder(recipe: Recipe, tokenizer: Tokenizer, store: Store) -> tuple[Encoder, Together]:
@@ -226,9 +236,10 @@ class Pretraining:
             raise DataError(f"the corpus has {store.num_tokens:,} tokens, too few for rows of {length}; give more text")
         self.recipe = recipe
         self.tokenizer = tokenizer
-        self.source = source_of(recipe, store)
+        self.source = source_of(recipe, tokenizer, store)
         num_rows = max(1, _DEV_ROW_TOKENS // length)
-        self.dev_languages = {name: Source(text, length, num_rows, measuring=True) for name, text in dev.items()}
+        measured = Source(store, length, num_rows, measuring=True, before=self.source.before)
+        self.dev_languages = {name: dataclasses.replace(measured, store=text) for name, text in dev.items()}
         self.dev = self.dev_languages.pop("", None)  # all of them together
         started = time.perf_counter()
         self.encoder, self.objective = build_encoder(recipe, tokenizer, store)
@@ -328,7 +339,7 @@ class Pretraining:
         check_memory(recipe)
         corpus, dev_corpus = open_corpora(recipe)
         documents = _some(corpus)
-        tokenizer = Tokenizer.train(recipe.tokenizer, documents, vocab_size=recipe.model.vocab_size)
+        tokenizer = _learn_tokenizer(recipe, documents)
         recipe = dataclasses.replace(recipe, model=recipe.model.replace(vocab_size=tokenizer.vocab_size))
         dev = {"": Store.from_documents(_some(dev_corpus), tokenizer, split=dev_corpus.split)} if dev_corpus else {}
         store = Store.from_documents(documents, tokenizer, find_units(recipe, documents), split=corpus.split)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import tomli_w
 from pydantic import Field, field_validator
@@ -37,6 +37,7 @@ class DataConfig(UnitsConfig):
     dev_target: tuple[str, ...] = ()  # the same of the dev text
     column: str = "text"  # of jsonl, csv, tsv and parquet; of parallel text two, such as en,de; source,target if not
     length: int = Field(128, ge=8)  # tokens a row
+    start: Literal["none", "null"] = "none"  # null: rows of a gpt or gpt2 begin with a token that means nothing
     sampling: float = Field(0.7, ge=0, le=1)  # languages are drawn by their share of the text to this power; 1: as is
     fingerprint: str = ""  # of the text and the tokenizer; written when the training starts
 
@@ -124,6 +125,8 @@ class Recipe(Saved):
             )
         if family == "roberta" and recipe.tokenizer.specials != "roberta":
             raise ConfigError("tokenizer.specials: a roberta counts its positions from the id of <pad>; say roberta")
+        if recipe.data.start != "none" and kind != "next_token":
+            raise ConfigError(f"data.start: rows of a {family} begin as they do; leave it away, or train a gpt or gpt2")
         if recipe.data.length > recipe.model.max_length:
             lengths = f"data.length = {recipe.data.length} is more than model.max_length = {recipe.model.max_length}"
             raise ConfigError(f"{lengths}; change one")
