@@ -26,6 +26,7 @@ from polyseme.cli.predict import predict
 from polyseme.cli.pretrain import pretrain
 from polyseme.cli.sample import sample
 from polyseme.cli.score import score
+from polyseme.cli.senses import senses
 from polyseme.cli.tokenizer import tokenizer
 from polyseme.cli.translate import translate
 from polyseme.errors import PolysemeError
@@ -46,6 +47,7 @@ COMMANDS = (
     embed,
     neighbours,
     analogy,
+    senses,
     evaluate,
     import_,
     export,
