@@ -89,6 +89,7 @@ def test_samples(tmp_path, monkeypatch):
     write(tmp_path, num_documents=16, num_rows=160)
     monkeypatch.setattr(occurrences, "sample", lambda name: tmp_path)
     found = read("town")
+    assert read(tmp_path) == found  # a copy of it
     assert {occurrence.sense for occurrence in found} == {"money", "river"} and len(found) > 4
     assert len({occurrence.sense for occurrence in read("town", "苹果")}) == 2
     for name in ("senses", "senses_zh"):

@@ -167,7 +167,7 @@ def test_mistakes(bert):
 def test_one_occurrence(bert):
     look = bert.senses("bank", ["the bank"])
     assert look.layers[-1].self_similarity is None and look.layers[-1].nearest.shape == (1, 0)
-    assert "1 occurrences" in draw_senses([look])
+    assert "<h1>bank: 1 occurrence</h1>" in draw_senses([look])
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ def _introduce(found: "Found", looks: "list[Senses]") -> None:
     drawn = len(looks[0].occurrences)
     of_all = f" of {found.total:,}, drawn by the seed" if drawn < found.total else ""
     given = ", ".join(f"{sense} {count:,}" for sense, count in looks[0].senses.items())
-    say(f"{found.word}: {drawn:,} occurrences{of_all}{f'; {given}' if given else ''}")
+    say(f"{found.word}: {drawn:,} occurrence{'s' * (drawn > 1)}{of_all}{f'; {given}' if given else ''}")
     if len(looks[0].senses) == 1:
         say("they are all of one sense, so there is nothing to tell apart")
 
@@ -127,5 +127,5 @@ def _report(looks: "list[Senses]", *, json: bool) -> None:
 
 def _cell(key: str, value: float | None) -> str:
     if key == "error":
-        return "" if value is None else f"± {value:.3f}"
-    return "–" if value is None else f"{value:.3f}"
+        return "" if value is None else f"± {value:z.3f}"
+    return "–" if value is None else f"{value:z.3f}"

@@ -59,7 +59,9 @@ def score_senses(model: Model, data: Path, *, most: int = 0, seed: int = 0) -> l
         raise DataError(
             f"{data} holds no senses; give a folder with WORD.train.tsv and WORD.test.tsv, or with both alone"
         )
-    return [figure for folder, sets in found for figure in _score_folder(model, folder.name, sets, most, seed)]
+    return [
+        figure for folder, sets in found for figure in _score_folder(model, folder.resolve().name, sets, most, seed)
+    ]
 
 
 def find_sets(folder: Path) -> list[SenseSet]:

@@ -162,10 +162,11 @@ def place_in(record: Record, text: str, side: str = "") -> tuple[int, int] | Non
 
 
 def _files(path: str | Path) -> list[Path]:
-    if str(path) in SAMPLES and not Path(path).exists():
-        folder = sample(str(path))
-        return sorted(folder.glob("senses*/train.tsv")) or sorted(folder.glob("*train.txt"))
-    return Corpus(path).files
+    given = str(path) in SAMPLES and not Path(path).exists()
+    folder = sample(str(path)) if given else Path(path)
+    # Where a sample, or a copy of it, has them.
+    found = sorted(folder.glob("senses*/train.tsv")) if folder.is_dir() else []
+    return found or (sorted(folder.glob("*train.txt")) if given else Corpus(path).files)
 
 
 def _read(reader: Reader, forms: Forms, columns: Mapping[str, str]) -> Iterator[tuple[str, list[Occurrence]]]:

@@ -30,11 +30,11 @@ _STYLE = """
 #layer { flex: 1; padding: 0; accent-color: var(--colour-0); }
 #legend { display: flex; flex-wrap: wrap; gap: .4rem; } #legend button { padding: 0 .5rem; }
 #legend [aria-pressed=true] { border-color: var(--ink); }
-#maps, #lists { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); gap: 1.2rem; }
+#maps, #lists { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); gap: 1.2rem; }
 .card h2 { margin: .8rem 0 0; overflow-wrap: anywhere; } .card h2 .faint { font-weight: normal; font-size: .9rem; }
 .card p { margin: 0 0 .4rem; font-size: .9rem; min-height: 2.7em; line-height: 1.35; }
-.map { width: 100%; aspect-ratio: 1; background: var(--panel); border: 1px solid var(--line); border-radius: 4px;
-  touch-action: pan-y; }
+.map { width: 100%; display: block; aspect-ratio: 1; background: var(--panel); border: 1px solid var(--line);
+  border-radius: 4px; touch-action: pan-y; }
 .point { fill: currentColor; fill-opacity: .55; stroke: currentColor; stroke-width: 2; cursor: pointer; }
 .point.asked { fill: var(--ground); fill-opacity: .3; stroke-width: 4; }
 .point:hover { fill-opacity: 1; } .point.dim { opacity: .08; }
@@ -82,7 +82,7 @@ def draw_senses(looks: Sequence[Senses]) -> str:
             for look in looks
         ],
     }
-    title = f"{first.word}: {len(first.occurrences):,} occurrences"
+    title = f"{first.word}: {len(first.occurrences):,} occurrence{'s' * (len(first.occurrences) > 1)}"
     title += f", {len(senses)} senses" if senses else ""
     top = max(len(look.layers) for look in looks) - 1
     body = f"""<h1>{escape(title)}</h1>
@@ -127,7 +127,7 @@ def _rows(looks: Sequence[Senses], shown: Sequence[str]) -> list[str]:
 
 
 def _cell(value: float | None, error: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}" + (f" ± {error:.3f}" if error else "")
+    return "–" if value is None else f"{value:z.3f}" + (f" ± {error:.3f}" if error else "")
 
 
 def _explained(senses: bool, asked: bool) -> str:
