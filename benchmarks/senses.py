@@ -1,81 +1,49 @@
 """Whether the vector of a word tells its sense: that of the nearest labelled occurrence of the word, layer by layer.
 
-Figures are balanced accuracies, the mean of the recalls of all senses, so that always saying the most frequent one
-earns no more than chance. A vector that is the same in every context, as in layer 0 and in static vectors, earns that.
+Figures are balanced accuracies, the mean of the recalls of all senses, so that a vector that is the same in every
+context earns one over their number, which is the first row; the last column counts the words that are above that by
+more than two standard errors.
 
     python benchmarks/senses.py --data FOLDER --models RUN [RUN …] [--words bank apple] [--most 2000] [--json out.json]
 
 The folder has WORD.train.tsv and WORD.test.tsv with the columns text, index (of the word, among those between spaces)
-and sense.
+and sense; `polyseme evaluate RUN --suite senses --data FOLDER` says the same of one model, with its standard errors.
 """
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from statistics import fmean
 
 from bench import Row, arguments, report
-from polyseme import Pretrained, load
-
-Vectors = NDArray[np.float32]
-
-_AT_ONCE = 200  # texts whose layers are held together
-
-
-def read_occurrences(path: Path, most: int) -> tuple[list[str], list[tuple[int, int]], list[str]]:
-    """Texts, where the word stands in each, and its sense."""
-    with path.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))[:most]
-    spans = []
-    for row in rows:
-        words = row["text"].split(" ")
-        start = sum(len(word) + 1 for word in words[: int(row["index"])])
-        spans.append((start, start + len(words[int(row["index"])])))
-    return [row["text"] for row in rows], spans, [row["sense"] for row in rows]
-
-
-def word_vectors(model: Pretrained, texts: list[str], spans: list[tuple[int, int]]) -> list[Vectors]:
-    """The mean of the tokens of each word, by layer; unit length."""
-    layers: list[list[Vectors]] = []
-    for place in range(0, len(texts), _AT_ONCE):
-        for encoding, (start, end) in zip(model.encode(texts[place : place + _AT_ONCE]), spans[place:], strict=False):
-            inside = [number for number, (left, right) in enumerate(encoding.offsets) if left < end and right > start]
-            layers.append([layer[inside].mean(0) for layer in encoding.layers])
-    stacked = [np.stack(layer) for layer in zip(*layers, strict=True)]
-    return [layer / np.maximum(np.linalg.norm(layer, axis=1, keepdims=True), 1e-12) for layer in stacked]
-
-
-def balanced_accuracy(found: NDArray[np.str_], senses: NDArray[np.str_]) -> float:
-    """The mean over senses of how many of its occurrences were found."""
-    return float(np.mean([np.mean(found[senses == sense] == sense) for sense in np.unique(senses)]))
+from polyseme import load
+from polyseme.cli.senses import names_of
+from polyseme.evaluate.senses import find_sets, score_words
 
 
 def main() -> None:
     parser, read = arguments(__doc__, rounds=1, long_rounds=1)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--models", nargs="+", required=True)
-    parser.add_argument("--words", nargs="+", default=["bank", "apple", "spring", "java", "seal"])
-    parser.add_argument("--most", type=int, default=2000, help="occurrences of a word on either side")
+    parser.add_argument("--words", nargs="+", help="all that the folder has, if none is named")
+    parser.add_argument("--most", type=int, default=0, help="occurrences of a word on either side; 0: all")
+    parser.add_argument("--seed", type=int, default=0, help="by which they are drawn")
     given = read()
+    sets = [found for found in find_sets(given.data) if not given.words or found.name in given.words]
     rows: list[Row] = []
-    for name in given.models:
-        model = load(name)
-        scores: dict[str, list[float]] = {}
-        for word in given.words:
-            sides = [read_occurrences(given.data / f"{word}.{side}.tsv", given.most) for side in ("train", "test")]
-            known, asked = (word_vectors(model, texts, spans) for texts, spans, _ in sides)
-            senses, expected = (np.array(side[2]) for side in sides)
-            scores[word] = [
-                balanced_accuracy(senses[(one @ other.T).argmax(1)], expected)
-                for one, other in zip(asked, known, strict=True)
+    for name, path in zip(names_of(given.models), given.models, strict=True):
+        words = score_words(load(path), sets, most=given.most, seed=given.seed).values()
+        static, *layers = (dict(zip((f.name for f in row), row, strict=True)) for row in zip(*words, strict=True))
+        if not rows:
+            rows.append({"model": "static", "layer": None, **{word: figure.value for word, figure in static.items()}})
+        for number, layer in enumerate(layers):
+            values = {word: figure.value or 0.0 for word, figure in layer.items()}
+            above = [
+                word
+                for word, figure in layer.items()
+                if values[word] > (static[word].value or 0.0) + 2 * (figure.error or 0.0)
             ]
-        rows += [
-            {"model": Path(name).name, "layer": layer, **{word: scores[word][layer] for word in given.words}}
-            for layer in range(len(model.encoder.widths))
-        ]
+            rows.append({"model": name, "layer": number, **values, "mean": fmean(values.values()), "above": len(above)})
     report(rows, given.json)
 
 

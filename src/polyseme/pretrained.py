@@ -22,6 +22,7 @@ from polyseme.files import whole_folder, write_file
 from polyseme.generation import Sampling, generate_ids, generate_together, together
 from polyseme.inside.attention import Attention, attend
 from polyseme.inside.neighbours import Method, Neighbour, Space
+from polyseme.inside.senses import Senses, SensesConfig, find_occurrences, look_at
 from polyseme.interchange.directories import EXPORTS, TOKENIZER_FILES, check_loadable
 from polyseme.interchange.onnx import GRAPHS, Parity, export_graph
 from polyseme.interchange.word_vectors import VECTOR_FORMATS, Words, read_vectors, write_vectors
@@ -323,10 +324,27 @@ class Pretrained:
         names = {"model": str(self.folder), "family": self.family}
         return attend(self.encoder, self._tokenizer, text, pair, head=head, **names)
 
+    def senses(
+        self,
+        word: str,
+        texts: str | Path | Sequence[Any],
+        *,
+        against: str | Path | Sequence[Any] | None = None,
+        **settings: Any,
+    ) -> Senses:
+        """Every occurrence of a word in every layer, and how its senses separate, by the settings of `SensesConfig`.
+
+        `texts` is a file, or a list of texts, of pairs of a text and a sense, or of rows; so is `against`, whose senses
+        are then told by the nearest occurrence in `texts`, and else each by all others.
+        """
+        told = SensesConfig.parse(settings, group="senses")
+        return look_at(self, find_occurrences(word, texts, told, against=against), told, name=self.folder.name)
+
     def evaluate(self, data: str | Path, *, suite: str = "words", **settings: Any) -> list[Figure]:
         """How well the model does on sets that others have made; the settings are those of `SuiteConfig`.
 
-        `words` in layer 0, from a file or a folder of them; `translate`: sentences of a table, with their translations.
+        `words` in layer 0, from a file or a folder of them; `senses` of words, from a folder;
+        `translate`: sentences of a table, with their translations.
         """
         return run_suite(self, Path(data), suite, SuiteConfig.parse(settings, group="evaluate"))
 

@@ -27,6 +27,7 @@ from polyseme.cli.predict import predict
 from polyseme.cli.pretrain import pretrain
 from polyseme.cli.sample import sample
 from polyseme.cli.score import score
+from polyseme.cli.senses import senses
 from polyseme.cli.tokenizer import tokenizer
 from polyseme.cli.translate import translate
 from polyseme.errors import PolysemeError
@@ -48,6 +49,7 @@ COMMANDS = (
     neighbours,
     analogy,
     attention,
+    senses,
     evaluate,
     import_,
     export,

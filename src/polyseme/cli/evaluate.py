@@ -18,7 +18,8 @@ def evaluate(
     suite: Annotated[
         str | None,
         typer.Option(
-            help="task: what it is fine-tuned for. words: vectors against people's judgement. translate: BLEU."
+            help="task: what it is fine-tuned for. words: vectors against people's judgement. senses: of words, "
+            "by layer. translate: BLEU."
         ),
     ] = None,
     task: Annotated[str | None, typer.Option(help="Which task, of a model that knows several.")] = None,
@@ -26,18 +27,22 @@ def evaluate(
         list[str] | None, typer.Option(help="Column of another name: text=review; of tags by number: tag=4.")
     ] = None,
     method: Annotated[str, typer.Option(help="How analogies are completed: 3cosadd or 3cosmul.")] = "3cosadd",
+    most: Annotated[int, typer.Option(min=0, help="Items of each set of a suite, drawn by the seed; 0: all.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed draws the same.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="A JSON object a figure.")] = False,
 ) -> None:
     """Measure a model on sets that others have made, and say how much of them it knows.
 
     A fine-tuned model is asked about a labelled file, which may be in a language that it never saw labels of. Pairs are
     two words and a score a line, between tabs; ': name' begins a section of analogies, four words a line. Translations
-    are compared with those of a table with the columns source and target.
+    are compared with those of a table with the columns source and target. Senses stand in a folder, as WORD.train.tsv
+    and WORD.test.tsv with text, index and sense, or as train.tsv and test.tsv with pairs of texts (WiC).
 
     \b
     Examples:
       polyseme evaluate runs/bert-reviews --data test.tsv
       polyseme evaluate runs/skipgram --suite words --data wordsim353.tsv
+      polyseme evaluate runs/bert --suite senses --data coarsewsd --most 500
       polyseme evaluate runs/en-de --suite translate --data test.tsv
     """
     from polyseme.pretrained import load
@@ -54,7 +59,7 @@ def evaluate(
             )
         return
     with working("evaluating"):
-        scores = loaded.evaluate(data, suite=suite or "words", method=method)
+        scores = loaded.evaluate(data, suite=suite or "words", method=method, most=most, seed=seed)
     if json:
         for score in scores:
             write_json(

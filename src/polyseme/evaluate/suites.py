@@ -11,9 +11,11 @@ from pydantic import Field
 from polyseme.config import Config, nearest
 from polyseme.errors import ConfigError
 from polyseme.evaluate.figures import Figure
+from polyseme.evaluate.senses import score_senses
 from polyseme.evaluate.translation import score_translations
 from polyseme.evaluate.word_sets import read_sets, score_words
 from polyseme.inside.neighbours import Space
+from polyseme.inside.senses import Model as Reads
 
 
 class SuiteConfig(Config):
@@ -25,7 +27,7 @@ class SuiteConfig(Config):
     seed: int = Field(0, ge=0)
 
 
-class Model(Protocol):
+class Model(Reads, Protocol):
     """What suites ask: some verbs of `Pretrained`, which stands below in the line of packages."""
 
     @property
@@ -43,7 +45,15 @@ def _translate(model: Model, data: Path, told: SuiteConfig) -> list[Figure]:
     return [score_translations(data, model.translate)]
 
 
-SUITES: dict[str, Callable[[Model, Path, SuiteConfig], list[Figure]]] = {"words": _words, "translate": _translate}
+def _senses(model: Model, data: Path, told: SuiteConfig) -> list[Figure]:
+    return score_senses(model, data, most=told.most, seed=told.seed)
+
+
+SUITES: dict[str, Callable[[Model, Path, SuiteConfig], list[Figure]]] = {
+    "words": _words,
+    "senses": _senses,
+    "translate": _translate,
+}
 
 
 def run_suite(model: Model, data: Path, suite: str, told: SuiteConfig) -> list[Figure]:
