@@ -20,7 +20,10 @@ from polyseme.evaluate.figures import Figure
 from polyseme.evaluate.suites import SuiteConfig, run_suite
 from polyseme.files import whole_folder, write_file
 from polyseme.generation import Sampling, generate_ids, generate_together, together
+from polyseme.inside.asked import read_asked
+from polyseme.inside.layer_worth import Probed
 from polyseme.inside.neighbours import Method, Neighbour, Space
+from polyseme.inside.probe import ProbeConfig, probe_layers
 from polyseme.interchange.directories import EXPORTS, TOKENIZER_FILES, check_loadable
 from polyseme.interchange.onnx import GRAPHS, Parity, export_graph
 from polyseme.interchange.word_vectors import VECTOR_FORMATS, Words, read_vectors, write_vectors
@@ -313,6 +316,24 @@ class Pretrained:
     ) -> list[Neighbour]:
         """What is to `third` as `second` to `first`, in layer 0, by 3CosAdd or 3CosMul (Levy and Goldberg, 2014)."""
         return self.space.analogy(first, second, third, top=top, method=method)
+
+    def probe(
+        self,
+        data: str | Path,
+        *,
+        task: str | Sequence[str] = (),
+        dev: str | Path | None = None,
+        columns: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> list[Probed]:
+        """Which layers tasks read; these are `pos`, `dependencies`, `tag`, `classify`, `edges`, or as the file tells.
+
+        The settings are those of `ProbeConfig`.
+        """
+        config = ProbeConfig.parse(settings, group="probe")
+        kinds = [task] if isinstance(task, str) else task
+        asked = read_asked(data, dev, kinds, columns=columns, most=config.most, seed=config.seed)
+        return [step.found for step in probe_layers(self, asked, config) if step.found]
 
     def evaluate(self, data: str | Path, *, suite: str = "words", **settings: Any) -> list[Figure]:
         """How well the model does on sets that others have made; the settings are those of `SuiteConfig`.

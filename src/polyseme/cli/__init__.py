@@ -24,6 +24,7 @@ from polyseme.cli.info import info
 from polyseme.cli.neighbours import neighbours
 from polyseme.cli.predict import predict
 from polyseme.cli.pretrain import pretrain
+from polyseme.cli.probe import probe
 from polyseme.cli.sample import sample
 from polyseme.cli.score import score
 from polyseme.cli.tokenizer import tokenizer
@@ -46,6 +47,7 @@ COMMANDS = (
     embed,
     neighbours,
     analogy,
+    probe,
     evaluate,
     import_,
     export,
