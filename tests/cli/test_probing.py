@@ -38,8 +38,9 @@ def test_tables(polyseme, bert, desk):
     assert first[:4] == ["task", "model", "score", "even weights"] and first[-2:] == ["measure", "items"]
     assert [row[:2] for row in others[:2]] == [["pos", "bert"], ["dependencies", "bert"]]
     assert [row[-1] for row in others[:2]] == ["12", "9"]
-    assert others[2] == ["task", "model", "layer", "weight", "score of 0 to it", "gain"]
-    weights = [float(row[3]) for row in others[3:] if row[0] == "pos"]
+    assert others[2] == ["task", "model", "centre", "expected", "KL", "γ"] and 0 <= float(others[3][2]) <= 2
+    assert others[5] == ["task", "model", "layer", "weight", "score of 0 to it", "gain"]
+    weights = [float(row[3]) for row in others[6:] if row[0] == "pos"]
     assert sum(weights) == pytest.approx(1, abs=0.01) and len(weights) == 3
     assert ended.err.startswith("next: polyseme probe ") and ended.err.endswith(" --seeds 3 --out charts\n")
 

@@ -113,15 +113,16 @@ def probe(
 
 
 def _print(found: "Sequence[Probed]") -> None:
+    """How good probes are, then what they say of layers, then each layer; all at once is too wide for a terminal."""
     from polyseme.inside.probe_charts import FIGURES, LAYERS, by_layer, figures
 
-    table(
-        [[probed.task, *figures(probed), probed.measure, f"{probed.num_items:,}"] for probed in found],
-        header=["task", *FIGURES, "measure", "items"],
-    )
-    rows = [[probed.task, *row] for probed in found if probed.num_layers > 1 for row in by_layer(probed)]
-    if rows:
-        table(rows, header=["task", *LAYERS])
+    scores = [[probed.task, *figures(probed)[:5], probed.measure, f"{probed.num_items:,}"] for probed in found]
+    table(scores, header=["task", *FIGURES[:5], "measure", "items"])
+    several = [probed for probed in found if probed.num_layers > 1]
+    if several:
+        worth = [[probed.task, probed.model, *figures(probed)[5:]] for probed in several]
+        table(worth, header=["task", "model", *FIGURES[5:]])
+        table([[probed.task, *row] for probed in several for row in by_layer(probed)], header=["task", *LAYERS])
 
 
 def _named(given: Sequence[str], option: str) -> dict[str, str]:

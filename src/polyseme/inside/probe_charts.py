@@ -45,35 +45,40 @@ _ABOUT = (
 
 @dataclass(frozen=True, kw_only=True)
 class _Scale:
-    """How high the bars of one task go, for all models the same."""
+    """How high bars go: weights the same everywhere, gains the same for all models on a task."""
 
     share: float
     least: float
     most: float
 
     @classmethod
-    def of(cls, found: Sequence[Probed]) -> _Scale:
-        several = [probed for probed in found if probed.num_layers > 1]
-        shares = [_high(share) for probed in several for share in probed.shares]
-        gains = [bound for probed in several for gain in probed.gains for bound in (_low(gain), _high(gain))]
+    def of(cls, cells: Sequence[Probed], found: Sequence[Probed]) -> _Scale:
+        """Of some cells among all."""
+        shares = [_high(share) for probed in found if probed.num_layers > 1 for share in probed.shares]
+        gains = [bound for probed in cells for gain in probed.gains for bound in (_low(gain), _high(gain))]
         return cls(
             share=1.05 * max(shares, default=1.0), least=1.05 * min([0.0, *gains]), most=1.05 * max([1e-3, *gains])
         )
 
 
 def draw_probes(found: Sequence[Probed]) -> str:
-    """All cells on one sheet."""
+    """All cells on one sheet; the tasks of a single model stand side by side."""
     tasks, models = _names(found)
-    height = _HEAD + _HEIGHT
+    height, alone = _HEAD + _HEIGHT, len(models) == 1
     parts = []
-    for row, task in enumerate(tasks):
+    for number, task in enumerate(tasks):
         cells = [probed for probed in found if probed.task == task]
-        top = row * height
-        parts.append(f'<text x="14" y="{top + 26}" font-size="16" font-weight="bold">{escape(task)}</text>')
+        left, top = (number * _WIDTH, 0) if alone else (0, number * height)
+        parts.append(f'<text x="{left + 14}" y="{top + 26}" font-size="16" font-weight="bold">{escape(task)}</text>')
         for probed in cells:
-            parts.append(f'<g transform="translate({models.index(probed.model) * _WIDTH} {top + _HEAD})">')
-            parts += [*_cell(probed, _Scale.of(cells)), "</g>"]
-    return _drawing(parts, _WIDTH * len(models), height * len(tasks), "What layers are worth to tasks")
+            across = left + models.index(probed.model) * _WIDTH
+            parts += [
+                f'<g transform="translate({across} {top + _HEAD})">',
+                *_cell(probed, _Scale.of(cells, found)),
+                "</g>",
+            ]
+    num_across, num_down = (len(tasks), 1) if alone else (len(models), len(tasks))
+    return _drawing(parts, _WIDTH * num_across, height * num_down, "What layers are worth to tasks")
 
 
 def probe_page(found: Sequence[Probed]) -> str:
@@ -83,7 +88,7 @@ def probe_page(found: Sequence[Probed]) -> str:
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{escape(_ABOUT)}</p>"]
     for task in tasks:
         cells = [probed for probed in found if probed.task == task]
-        scale, first = _Scale.of(cells), cells[0]
+        scale, first = _Scale.of(cells, found), cells[0]
         parts.append(f"<h2>{escape(task)}</h2>")
         parts.append(
             f'<p class="faint">{first.num_labels:,} labels; {first.num_train:,} items to learn from, '
@@ -154,7 +159,7 @@ def shown(spread: Spread | None, digits: int = 3) -> str:
     if spread is None:
         return "–"
     around = "" if spread.deviation is None else f" ± {spread.deviation:.{digits}f}"
-    return f"{spread.mean:.{digits}f}{around}"
+    return f"{round(spread.mean, digits) + 0.0:.{digits}f}{around}"  # 0 has no sign
 
 
 def _names(found: Sequence[Probed]) -> tuple[list[str], list[str]]:
