@@ -34,6 +34,7 @@ def test_figures_by_hand():
     assert gains(scores) == pytest.approx([0.2, 0.05, 0.05])
     assert expected_layer(scores) == pytest.approx((1 * 0.2 + 2 * 0.05 + 3 * 0.05) / 0.3)
     assert expected_layer([0.5, 0.9, 0.7]) == pytest.approx((0.4 - 2 * 0.2) / 0.2)  # a loss pulls downwards
+    assert expected_layer(scores, least=0.31) is None
     assert expected_layer([0.5, 0.5]) is expected_layer([0.5, 0.4]) is expected_layer([0.5]) is None
 
 
@@ -58,6 +59,7 @@ def test_seeds_are_summed_up():
         "score": {"mean": 0.9, "deviation": 0.141421},
         "gain": {"mean": 0.3, "deviation": 0.141421},
     }
+    assert summarize([first], **facts(num_items=1)).expected_layer is None  # 0.2 is less than √(0.8 · 0.2 / 1)
     alone = summarize([first], **facts())
     assert alone.gravity.deviation is None and alone.describe()["score"] == {"mean": 0.8, "deviation": None}
 
@@ -379,6 +381,19 @@ def test_a_probe_reads_a_mix():
     alone = Probe([4], 4, num_spans=1, num_labels=3, width=4)
     alone.load_state_dict({**probe.state_dict(), "mix.weight": torch.zeros(1, 1)})
     torch.testing.assert_close(probe(layers, lengths), alone([(layers[0] + layers[1]) / 2], lengths))
+
+
+def test_each_span_has_its_own_tokens_and_parameters():
+    torch.manual_seed(0)
+    probe = Probe([4], 4, num_spans=2, num_labels=3, width=4)
+    tokens, lengths = torch.randn(7, 4), torch.tensor([[1, 2], [1, 3]])
+    spans = [
+        pool(project(part), attend, length)
+        for project, attend, part, length in zip(
+            probe.project, probe.attend, (tokens[:2], tokens[2:]), lengths.T, strict=True
+        )
+    ]
+    torch.testing.assert_close(probe([tokens], lengths), probe.classify(torch.cat(spans, -1)))
 
 
 def study(**settings):

@@ -25,11 +25,14 @@ def gains(scores: Sequence[float]) -> list[float]:
     return [after - before for before, after in pairwise(scores)]
 
 
-def expected_layer(scores: Sequence[float]) -> float | None:
-    """The layer at which a target is answered on average, Σ l Δ_l / Σ Δ_l; none if there is no gain."""
+def expected_layer(scores: Sequence[float], *, least: float = 0.0) -> float | None:
+    """The layer at which a target is answered on average, Σ l Δ_l / Σ Δ_l; none if all layers gain no more than that.
+
+    Of gains that are chance it would be a chance of any size, because they are divided by their sum.
+    """
     added = gains(scores)
     whole = math.fsum(added)
-    return math.fsum(layer * gain for layer, gain in enumerate(added, start=1)) / whole if whole > 0 else None
+    return math.fsum(layer * gain for layer, gain in enumerate(added, start=1)) / whole if whole > least else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +77,7 @@ class Probed:
     gains: Sequence[Spread]  # from layer 1 on
     gravity: Spread
     divergence: Spread
-    expected_layer: Spread | None  # none where there is one layer, or no gain
+    expected_layer: Spread | None  # none where there is one layer, or no gain that is more than chance
 
     @property
     def num_layers(self) -> int:
@@ -103,14 +106,19 @@ _FACTS = ("model", "family", "task", "measure", "num_labels", "num_train", "num_
 _FIGURES = ("uniform", "scale", "gravity", "divergence", "expected_layer")
 
 
-def summarize(trials: Sequence[Trial], **facts: Any) -> Probed:
-    """Means and deviations over seeds; the expected layer is that of the mean scores, because it is a ratio."""
+def summarize(trials: Sequence[Trial], *, num_items: int, **facts: Any) -> Probed:
+    """Means and deviations over seeds; the expected layer is that of the mean scores, because it is a ratio.
+
+    There is none where all layers together gain less than the standard error of a score.
+    """
     columns = list(zip(*(trial.scores for trial in trials), strict=True))
     scores = [Spread.of(column) for column in columns]
-    layer = expected_layer([score.mean for score in scores])
-    layers = [found for trial in trials if (found := expected_layer(trial.scores)) is not None]
+    error = math.sqrt(max(0.0, scores[-1].mean * (1 - scores[-1].mean)) / num_items)
+    layer = expected_layer([score.mean for score in scores], least=error)
+    layers = [found for trial in trials if (found := expected_layer(trial.scores, least=error)) is not None]
     deviation = statistics.stdev(layers) if len(layers) == len(trials) > 1 else None
     return Probed(
+        num_items=num_items,
         num_seeds=len(trials),
         uniform=Spread.of([trial.uniform for trial in trials]),
         scale=Spread.of([trial.scale for trial in trials]),
