@@ -20,8 +20,11 @@ from polyseme.evaluate.figures import Figure
 from polyseme.evaluate.suites import SuiteConfig, run_suite
 from polyseme.files import whole_folder, write_file
 from polyseme.generation import Sampling, generate_ids, generate_together, together
+from polyseme.inside.asked import read_asked
 from polyseme.inside.attention import Attention, attend
+from polyseme.inside.layer_worth import Probed
 from polyseme.inside.neighbours import Method, Neighbour, Space
+from polyseme.inside.probe import ProbeConfig, probe_layers
 from polyseme.inside.senses import Senses, SensesConfig, find_occurrences, look_at
 from polyseme.interchange.directories import EXPORTS, TOKENIZER_FILES, check_loadable
 from polyseme.interchange.onnx import GRAPHS, Parity, export_graph
@@ -339,6 +342,24 @@ class Pretrained:
         """
         told = SensesConfig.parse(settings, group="senses")
         return look_at(self, find_occurrences(word, texts, told, against=against), told, name=self.folder.name)
+
+    def probe(
+        self,
+        data: str | Path,
+        *,
+        task: str | Sequence[str] = (),
+        dev: str | Path | None = None,
+        columns: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> list[Probed]:
+        """Which layers tasks read; these are `pos`, `dependencies`, `tag`, `classify`, `edges`, or as the file tells.
+
+        The settings are those of `ProbeConfig`.
+        """
+        config = ProbeConfig.parse(settings, group="probe")
+        kinds = [task] if isinstance(task, str) else task
+        asked = read_asked(data, dev, kinds, columns=columns, most=config.most, seed=config.seed)
+        return [step.found for step in probe_layers(self, asked, config) if step.found]
 
     def evaluate(self, data: str | Path, *, suite: str = "words", **settings: Any) -> list[Figure]:
         """How well the model does on sets that others have made; the settings are those of `SuiteConfig`.

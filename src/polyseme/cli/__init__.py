@@ -25,6 +25,7 @@ from polyseme.cli.info import info
 from polyseme.cli.neighbours import neighbours
 from polyseme.cli.predict import predict
 from polyseme.cli.pretrain import pretrain
+from polyseme.cli.probe import probe
 from polyseme.cli.sample import sample
 from polyseme.cli.score import score
 from polyseme.cli.senses import senses
@@ -50,6 +51,7 @@ COMMANDS = (
     analogy,
     attention,
     senses,
+    probe,
     evaluate,
     import_,
     export,

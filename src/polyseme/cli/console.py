@@ -4,7 +4,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -103,6 +103,23 @@ def reading(what: str, corpus: "Corpus") -> Iterator[None]:
 
     with _ticking(line):
         yield
+
+
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how many of so many things are done, with the time left; the caller says how many."""
+    done = 0
+
+    def count(number: int) -> None:
+        nonlocal done
+        done = number
+
+    def line(seconds: float) -> str:
+        left = duration(seconds / done * (total - done)) if done else "?"
+        return f"{what} {done}/{total}, {left} left"
+
+    with _ticking(line):
+        yield count
 
 
 @contextmanager
