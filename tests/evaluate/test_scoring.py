@@ -5,12 +5,12 @@ import math
 
 import pytest
 import torch
+from random_models import random_model
 
 from polyseme.errors import ConfigError
 from polyseme.scoring import likelihoods, pseudo_likelihoods, total
 from polyseme.tensors import Batch
 from polyseme.text.sentences import split_sentences
-from random_models import random_model
 
 FAMILIES = ["gpt2", "gpt", "nnlm", "ulmfit", "elmo", "bert", "albert"]
 LONG = "the spring behind the mill was dry and the new bank in town does not lend money. " * 6

@@ -1,0 +1,105 @@
+"""The prompts of the suite for a person: one's own questions, after examples of one's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from pydantic import Field
+
+from polyseme.config import Config
+from polyseme.errors import ConfigError, DataError
+from polyseme.evaluate.prompts import Writer, count_tokens, weigh
+from polyseme.evaluate.questions import Item, Questions, item, question_task, read_questions, translation_template
+from polyseme.evaluate.templates import Template, language_of
+
+
+class AskConfig(Config):
+    """What a model is asked to do, and what it is told before."""
+
+    task: Literal["answer", "summarise", "translate", "choose"] = "answer"
+    passage: str = ""  # what questions are about; they may be about nothing
+    choices: tuple[str, ...] = ()  # to choose from
+    shots: str = ""  # a file of examples, as `evaluate --suite prompts` reads them
+    most: int = Field(5, ge=1)  # that are shown of these, the first ones; fewer where the model is too short for all
+    language: Literal["auto", "en", "zh"] = "auto"  # of the words around a question; auto: as it is
+    max_tokens: int = Field(0, ge=0)  # to write at most; 0: as usual for the task
+    seed: int = Field(0, ge=0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What a model was shown, and what it made of it."""
+
+    text: str
+    prompt: str
+    answer: str
+    choices: Mapping[str, float] = field(default_factory=dict)  # the share of each, by its likelihood per token
+
+
+def ask(model: Writer, texts: Sequence[str], told: AskConfig) -> list[Reply]:
+    """Put each text to a model: a question, something to summarise or to translate, or to choose about."""
+    model.score([], after=[])  # which says at once if it cannot
+    if told.task == "choose" and len(told.choices) < 2:
+        raise ConfigError("there is nothing to choose from; give two choices or more")
+    pool = read_questions(told.shots, told.language) if told.shots else None
+    if pool and pool.task != told.task:
+        raise DataError(f"{pool.file} has examples to {pool.task}, not to {told.task}; say --task {pool.task}")
+    items = [_put(text, told, pool) for text in texts]
+    shown = [one for one in pool.items if one.answers][: told.most] if pool else []
+    prompts = [_fitting(model, one, shown) for one in items]
+    if told.task == "choose":
+        return [
+            _choice(text, one, prompt, [score.nats / max(1, score.num_tokens) for score in scores])
+            for text, one, prompt, scores in zip(texts, items, prompts, weigh(model, items, prompts), strict=True)
+        ]
+    replies = []
+    for text, one, prompt in zip(texts, items, prompts, strict=True):
+        (written,) = model.generate([prompt], **one.template.sampling(told.seed))
+        replies.append(Reply(text=text, prompt=prompt, answer=one.template.cut(written)))
+    return replies
+
+
+def _put(text: str, told: AskConfig, pool: Questions | None) -> Item:
+    """A text as the task has it, without answers."""
+    if told.task == "translate":
+        source = language_of([text])
+        # Without examples the only direction that a text tells is out of Chinese.
+        target = pool.language if pool else "en"
+        words = translation_template(told.language, source, target)
+        asked = Item(question=words.question(source=text), answers=(), template=words)
+    else:
+        language = language_of([told.passage + text]) if told.language == "auto" else told.language
+        values = {
+            "answer": {"passage": told.passage, "question": text},
+            "summarise": {"text": text},
+            "choose": {"context": text},
+        }[told.task]
+        name = question_task(text) if told.task == "choose" else told.task
+        asked = replace(item(name, language, [], **values), choices=told.choices)
+    limit = told.max_tokens
+    return replace(asked, template=_limited(asked.template, limit)) if limit else asked
+
+
+def _limited(words: Template, max_tokens: int) -> Template:
+    return words.replace(max_tokens=max_tokens, sentences=0)
+
+
+def _fitting(model: Writer, asked: Item, shown: Sequence[Item]) -> str:
+    """The question after as many examples as leave the model room to answer; the last ones stay."""
+    for first in range(len(shown) + 1):
+        examples = [one.example for one in shown[first:]]
+        prompt = asked.template.between.join([*examples, asked.question])
+        room = model.encoder.config.max_length - asked.template.max_tokens
+        if count_tokens(model, [prompt])[0] <= room:
+            break
+    return prompt
+
+
+def _choice(text: str, asked: Item, prompt: str, costs: Sequence[float]) -> Reply:
+    least = min(costs)
+    weights = [math.exp(least - cost) for cost in costs]
+    shares = {choice: weight / math.fsum(weights) for choice, weight in zip(asked.choices, weights, strict=True)}
+    return Reply(text=text, prompt=prompt, answer=max(shares, key=shares.__getitem__), choices=shares)
