@@ -13,7 +13,7 @@ from polyseme.config import Config
 from polyseme.errors import ConfigError, DataError
 from polyseme.evaluate.prompts import Writer, count_tokens, weigh
 from polyseme.evaluate.questions import Item, Questions, item, question_task, read_questions, translation_template
-from polyseme.evaluate.templates import Template, language_of
+from polyseme.evaluate.templates import language_of
 
 
 class AskConfig(Config):
@@ -79,21 +79,17 @@ def _put(text: str, told: AskConfig, pool: Questions | None) -> Item:
         }[told.task]
         name = question_task(text) if told.task == "choose" else told.task
         asked = replace(item(name, language, [], **values), choices=told.choices)
-    limit = told.max_tokens
-    return replace(asked, template=_limited(asked.template, limit)) if limit else asked
-
-
-def _limited(words: Template, max_tokens: int) -> Template:
-    return words.replace(max_tokens=max_tokens, sentences=0)
+    if told.max_tokens:
+        asked = replace(asked, template=asked.template.replace(max_tokens=told.max_tokens))
+    return asked
 
 
 def _fitting(model: Writer, asked: Item, shown: Sequence[Item]) -> str:
-    """The question after as many examples as leave the model room to answer; the last ones stay."""
+    """The question after as many examples as leave the model some room to answer; the last ones stay."""
+    limit = model.encoder.config.max_length
     for first in range(len(shown) + 1):
-        examples = [one.example for one in shown[first:]]
-        prompt = asked.template.between.join([*examples, asked.question])
-        room = model.encoder.config.max_length - asked.template.max_tokens
-        if count_tokens(model, [prompt])[0] <= room:
+        prompt = asked.template.join((one.example for one in shown[first:]), asked.question)
+        if count_tokens(model, [prompt])[0] <= limit - min(limit // 4, asked.template.max_tokens):
             break
     return prompt
 

@@ -73,7 +73,7 @@ class Questions:
             if len(others) < shots:
                 raise DataError(f"{pool.file} has {len(others)} other examples with answers; ask for fewer --shots")
             examples = random.Random(f"{number} {seed}").sample(others, shots)
-            prompts.append(item.template.between.join([*(one.example for one in examples), item.question]))
+            prompts.append(item.template.join((one.example for one in examples), item.question))
         return prompts
 
 

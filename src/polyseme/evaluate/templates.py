@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -31,12 +31,12 @@ class Template(Config):
     top_k: int = Field(0, ge=0)  # 0: the likeliest token, always
     sentences: int = Field(0, ge=0)  # that are kept; 0: all
 
-    def ask(self, examples: Sequence[str] = (), **values: str) -> str:
+    def join(self, examples: Iterable[str], question: str) -> str:
         """Examples and then a question, up to where the model goes on."""
-        return self.between.join([*examples, self.question(**values)])
+        return self.between.join([*examples, question])
 
     def question(self, **values: str) -> str:
-        """A question alone; what it is not told leaves no blank lines."""
+        """A question; what it is not told leaves no blank lines."""
         return self.prompt.format(**{name: value.strip() for name, value in values.items()}).lstrip("\n")
 
     def reply(self, answer: str) -> str:
