@@ -11,6 +11,7 @@ A word that the vocabulary lacks costs what its token costs and the spelling of 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from polyseme.models.base import Encoder
 from polyseme.objectives.both_ways import Forward
 from polyseme.objectives.masked import MaskedTokens
 from polyseme.objectives.next_token import NextToken
-from polyseme.reading import BATCH_TOKENS, by_length, padded, read
+from polyseme.reading import BATCH_TOKENS, by_length, packed, packs, padded, read
 from polyseme.text.passages import count_words
 from polyseme.text.sentences import split_sentences
 from polyseme.text.tokenizer import Tokenizer
@@ -157,16 +158,16 @@ def pseudo_likelihoods(
         asked += [(row.text, row.ids, place) for place in places]
         lengths[row.text] += len(places)
         unknown[row.text] += _unknown(tokenizer, texts[row.text], row.ids, row.offsets)
-    device = encoder.device
     with torch.inference_mode():
-        for group in by_length([len(ids) for _, ids, _ in asked], batch_tokens):
-            batch = padded([asked[number][1] for number in group], device)
-            hidden_places = torch.tensor([asked[number][2] for number in group], device=device)
-            rows = torch.arange(len(group), device=device)
-            targets = batch.ids[rows, hidden_places].clone()
-            batch.ids[rows, hidden_places] = masked.mask
-            hidden = masked.transform(encoder(batch).layers[-1][rows, hidden_places])
-            costs = token_nats(hidden, encoder.tokens.weight, masked.bias, targets)[0].double()
+        for group in packs([len(ids) for _, ids, _ in asked], batch_tokens):
+            batch = packed([np.array(asked[number][1]) for number in group], encoder.device)
+            assert batch.lengths is not None
+            starts = itertools.accumulate(batch.lengths, initial=0)
+            hidden = [start + asked[number][2] for start, number in zip(starts, group, strict=False)]
+            targets = batch.ids[0, hidden]
+            batch.ids[0, hidden] = masked.mask
+            vectors = masked.transform(encoder(batch).layers[-1][0, hidden])
+            costs = token_nats(vectors, encoder.tokens.weight, masked.bias, targets)[0].double()
             for number, cost in zip(group, costs.tolist(), strict=True):
                 nats[asked[number][0]] += cost
     return [
@@ -219,30 +220,50 @@ def _unknown(tokenizer: Tokenizer, text: str, ids: Sequence[int], offsets: Seque
 
 
 def _windows(number: int, asked: _Asked, limit: int) -> Iterator[_Window]:
-    """What is read of a text: stretches as long as the model, or all at once; and for both directions, if it fits."""
-    length, tokens = len(asked.ids), np.array(asked.ids, dtype=np.int64)
-    looks = {}
-    for direction, places in asked.places.items():
-        turned = direction == "backward"
-        wanted = np.array(places, dtype=np.int64)
-        wanted = length - 1 - wanted[::-1] if turned else wanted  # from here on in the order in which they are read
-        wanted = wanted[wanted > 0]  # the first has nothing before it
-        ids = tokens[::-1] if turned else tokens
-        if len(asked.places) > 1 and length <= limit:
-            looks[direction] = (length - wanted if turned else wanted - 1), ids[wanted]
-            continue
-        done = wanted[0] if len(wanted) else length
-        while done < length:
-            begin = max(0, min(done - limit // 2, length - limit - 1))
-            end = min(length, begin + limit + 1)
-            here = wanted[(wanted >= done) & (wanted < end)]
-            row, place = ids[begin : end - 1], here - 1 - begin
-            if turned:
-                row, place = row[::-1], len(row) - 1 - place
-            yield _Window(text=number, ids=row.tolist(), looks={direction: (place, ids[here])})
-            done = end
-    if looks and length:
-        yield _Window(text=number, ids=asked.ids, looks=looks)
+    """What is read of a text, in stretches as long as the model that move on by half."""
+    if len(asked.places) > 1:
+        return _windows_both(number, asked, limit)
+    ((direction, places),) = asked.places.items()
+    return _windows_one(number, asked, direction, places, limit)
+
+
+def _windows_one(
+    number: int, asked: _Asked, direction: Direction, places: Sequence[int], limit: int
+) -> Iterator[_Window]:
+    length, turned = len(asked.ids), direction == "backward"
+    ids, wanted = np.array(asked.ids, dtype=np.int64), np.array(places, dtype=np.int64)
+    if turned:  # in the order in which they are read
+        ids, wanted = ids[::-1], length - 1 - wanted[::-1]
+    wanted = wanted[wanted > 0]  # the first has nothing before it
+    done = wanted[0] if len(wanted) else length
+    while done < length:
+        begin = max(0, min(done - limit // 2, length - limit - 1))
+        end = min(length, begin + limit + 1)
+        here = wanted[(wanted >= done) & (wanted < end)]
+        row, looked = ids[begin : end - 1], here - 1 - begin
+        if turned:
+            row, looked = row[::-1], len(row) - 1 - looked
+        yield _Window(text=number, ids=row.tolist(), looks={direction: (looked, ids[here])})
+        done = end
+
+
+def _windows_both(number: int, asked: _Asked, limit: int) -> Iterator[_Window]:
+    """One reading serves both directions: what is far enough from its beginning, and what is from its end."""
+    ids, last = np.array(asked.ids, dtype=np.int64), max(0, len(asked.ids) - limit)
+    forward, backward = (np.array(asked.places[way], dtype=np.int64) for way in ("forward", "backward"))
+    forward, backward = forward[forward > 0], backward[backward < len(ids) - 1]
+    begins = [*range(0, last, limit // 2), last, len(ids)]
+    done = 0
+    for begin, following in itertools.pairwise(begins if len(ids) else ()):
+        end = begin + limit
+        ahead = forward[(forward >= done) & (forward < end)]
+        behind = backward[(backward >= begin) & (backward < following)]
+        looks: dict[Direction, tuple[Ids, Ids]] = {
+            "forward": (ahead - 1 - begin, ids[ahead]),
+            "backward": (behind + 1 - begin, ids[behind]),
+        }
+        yield _Window(text=number, ids=ids[begin:end].tolist(), looks=looks)
+        done = end
 
 
 def _costs(

@@ -78,33 +78,46 @@ def test_both_directions_by_hand(models):
     assert total([score, score]).directions["backward"] == pytest.approx(2 * (right + spelling), rel=1e-6)
 
 
-@pytest.mark.parametrize("family", ["elmo", "ulmfit"])
-def test_long_texts_from_the_end(models, family, documents):
-    """Windows of each direction by hand: as long as the model, each token once."""
-    model = models[family]
-    if family == "ulmfit":
-        model = random_model("ulmfit", documents, "model.direction=backward")
-    limit, start, end = 32, model.tokenizer.specials.start, model.tokenizer.specials.end
-    text = LONG.replace("the spring", "The spring")
-    sentences = split_sentences(text)
-    assert len(sentences) == 6
-    ids = [*model.tokenizer.encode(text, specials=False).ids, end]
-    if family == "elmo":
-        parts = [model.tokenizer.encode(one, specials=False).ids for one in sentences]
-        ids = [token for part in parts for token in (start, *part, end)]
-    turned, done, nats = ids[::-1], 1, 0.0
+SENTENCES = LONG.replace("the spring", "The spring")
+
+
+def test_long_texts_from_the_end(documents):
+    """By hand: windows as long as the model, each token once."""
+    model = random_model("ulmfit", documents, "model.direction=backward")
+    turned = [*model.tokenizer.encode(LONG, specials=False).ids, model.tokenizer.specials.end][::-1]
+    limit, done, nats = 32, 1, 0.0
     assert len(turned) > 2 * limit
     while done < len(turned):
         begin = max(0, min(done - limit // 2, len(turned) - limit - 1))
         window = turned[begin : begin + limit + 1]
-        logs = chances(model, window[:-1][::-1], 1).flip(0)
-        for place in range(done - begin, len(window)):
-            if family == "ulmfit" or window[place] != end:
-                nats -= float(logs[place - 1, window[place]])
+        logs = chances(model, window[:-1][::-1]).flip(0)
+        nats -= sum(float(logs[place - 1, window[place]]) for place in range(done - begin, len(window)))
         done = begin + len(window)
-    (score,) = model.score([text])
-    found = score.directions["backward"] if family == "elmo" else score.nats
-    assert found - score.spelling == pytest.approx(nats, rel=1e-5)
+    assert model.score([LONG])[0].nats == pytest.approx(nats, rel=1e-5)
+
+
+def test_long_texts_from_both_ends(models):
+    """By hand: each token once in each direction, with half a window on the side that is looked from."""
+    model, limit = models["elmo"], 32
+    start, end = model.tokenizer.specials.start, model.tokenizer.specials.end
+    sentences = [model.tokenizer.encode(one, specials=False).ids for one in split_sentences(SENTENCES)]
+    ids = [token for part in sentences for token in (start, *part, end)]
+    assert len(sentences) == 6 and len(ids) > 3 * limit
+    expected = {"forward": 0.0, "backward": 0.0}
+    for place, id in enumerate(ids):
+        begins = [*range(0, len(ids) - limit, limit // 2), len(ids) - limit]
+        # The first window that comes so far, and the last one that begins so early.
+        left = next(begin for begin in begins if begin <= place - 1 and place < begin + limit) if place else None
+        right = [begin for begin in begins if begin <= place and place + 1 < begin + limit]
+        if id != start:
+            assert left == 0 or place - left >= limit // 2
+            expected["forward"] -= float(chances(model, ids[left : left + limit], 0)[place - 1 - left, id])
+        if id != end:
+            assert right[-1] == begins[-1] or right[-1] + limit - place > limit // 2
+            expected["backward"] -= float(chances(model, ids[right[-1] :][:limit], 1)[place + 1 - right[-1], id])
+    (score,) = model.score([SENTENCES])
+    found = {way: nats - score.spelling for way, nats in score.directions.items()}
+    assert found == pytest.approx(expected, rel=1e-5) and score.num_tokens == len(ids) - 6
 
 
 @pytest.mark.parametrize("family", FAMILIES)

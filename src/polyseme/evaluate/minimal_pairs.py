@@ -68,7 +68,8 @@ def read_pairs(path: Path) -> list[PairSet]:
         for number, row in reader.records():
             good, bad = (_sentence(reader, number, row, what) for what in ("good", "bad"))
             name = _text(row, "set") or file.name.split(".")[0]
-            new = PairSet(name=name, phenomenon=_text(row, "phenomenon"), field=_text(row, "field"), pairs=[])
+            field = _text(row, "field").replace("/", "_")  # its authors write syntax/semantics both ways
+            new = PairSet(name=name, phenomenon=_text(row, "phenomenon"), field=field, pairs=[])
             sets.setdefault(name, new).pairs.append((good, bad))
     if not sets:
         raise DataError(f"{path} holds no pairs; give rows with sentence_good and sentence_bad")
