@@ -85,6 +85,9 @@ def test_ask(polyseme, desk, gpt2):
         "the bank = die Bank\nthe river =",
         "the bank = die Bank\na bat =",
     ]
+    (desk / "long.tsv").write_text(f"source\ttarget\n{'the old bank ' * 30}\tdie Bank\n")
+    ended = polyseme("ask", gpt2, "the river", "--task", "translate", "--shots", "long.tsv")
+    assert ended.code == 0 and "too short for any of the examples" in ended.err
     ended = polyseme("ask", gpt2, "a bat", "--task", "choose", "--choice", "slept", "--choice", "lends")
     assert ended.code == 0 and ended.out.split("\t")[1].startswith("(slept 0.")
     (row,) = rows(polyseme("ask", gpt2, "a bat", "--task", "choose", "--choice", "slept", "--choice", "x", "--json"))

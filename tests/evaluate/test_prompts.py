@@ -350,7 +350,9 @@ def test_asking_after_examples(told, tmp_path):
     (reply,) = put(told("x"), "the river", task="translate", shots=str(file), most=2)
     assert reply.prompt == "the bank 0 = die Bank 0\nthe bank 1 = die Bank 1\nthe river ="
     (short,) = put(told("x", limit=150), "the river", task="translate", shots=str(file), most=9)
-    assert 2 < short.prompt.count("\n") + 1 < 9 and "bank 8" in short.prompt, "as many as fit, the last ones"
+    assert 2 < short.num_shown == short.prompt.count("\n") < 9 and "bank 8" in short.prompt, (
+        "as many as fit, the last ones"
+    )
     file.write_text("source\ttarget\nthe bank\t银行银行\n", encoding="utf-8")
     (reply,) = put(told("x"), "the river", task="translate", shots=str(file))
     assert reply.prompt.startswith("请将下列英文翻译成中文，英文：the bank，中文：银行银行\n请将下列英文")

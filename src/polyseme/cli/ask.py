@@ -71,6 +71,9 @@ def ask(
             say(reply.prompt)
         shares = ", ".join(f"{name} {share:.3f}" for name, share in reply.choices.items())
         print(" ".join(reply.answer.split()) + (f"\t({shares})" if shares else ""))
+    least = min((reply.num_shown for reply in replies), default=0)
+    if shots and not least:
+        say("the model is too short for any of the examples; give shorter ones")
     suggest(f"polyseme evaluate {shlex.quote(model)} --suite prompts --data FILE")
 
 

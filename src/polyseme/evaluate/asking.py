@@ -14,6 +14,7 @@ from polyseme.errors import ConfigError, DataError
 from polyseme.evaluate.prompts import Writer, count_tokens, weigh
 from polyseme.evaluate.questions import Item, Questions, item, question_task, read_questions, translation_template
 from polyseme.evaluate.templates import language_of
+from polyseme.scoring import Score
 
 
 class AskConfig(Config):
@@ -36,6 +37,7 @@ class Reply:
     text: str
     prompt: str
     answer: str
+    num_shown: int = 0  # examples before the question
     choices: Mapping[str, float] = field(default_factory=dict)  # the share of each, by its likelihood per token
 
 
@@ -49,17 +51,20 @@ def ask(model: Writer, texts: Sequence[str], told: AskConfig) -> list[Reply]:
         raise DataError(f"{pool.file} has examples to {pool.task}, not to {told.task}; say --task {pool.task}")
     items = [_put(text, told, pool) for text in texts]
     shown = [one for one in pool.items if one.answers][: told.most] if pool else []
-    prompts = [_fitting(model, one, shown) for one in items]
+    fitting = [_fitting(model, one, shown) for one in items]
+    prompts = [prompt for prompt, _ in fitting]
     if told.task == "choose":
-        return [
-            _choice(text, one, prompt, [score.nats / max(1, score.num_tokens) for score in scores])
-            for text, one, prompt, scores in zip(texts, items, prompts, weigh(model, items, prompts), strict=True)
+        found = [_choice(one, scores) for one, scores in zip(items, weigh(model, items, prompts), strict=True)]
+    else:
+        written = [
+            model.generate([prompt], **one.template.sampling(told.seed))[0]
+            for one, prompt in zip(items, prompts, strict=True)
         ]
-    replies = []
-    for text, one, prompt in zip(texts, items, prompts, strict=True):
-        (written,) = model.generate([prompt], **one.template.sampling(told.seed))
-        replies.append(Reply(text=text, prompt=prompt, answer=one.template.cut(written)))
-    return replies
+        found = [(one.template.cut(text), {}) for one, text in zip(items, written, strict=True)]
+    return [
+        Reply(text=text, prompt=prompt, num_shown=num_shown, answer=answer, choices=choices)
+        for text, (prompt, num_shown), (answer, choices) in zip(texts, fitting, found, strict=True)
+    ]
 
 
 def _put(text: str, told: AskConfig, pool: Questions | None) -> Item:
@@ -84,18 +89,19 @@ def _put(text: str, told: AskConfig, pool: Questions | None) -> Item:
     return asked
 
 
-def _fitting(model: Writer, asked: Item, shown: Sequence[Item]) -> str:
-    """The question after as many examples as leave the model some room to answer; the last ones stay."""
+def _fitting(model: Writer, asked: Item, shown: Sequence[Item]) -> tuple[str, int]:
+    """The question after as many examples as leave the model some room to answer, the last ones; and how many."""
     limit = model.encoder.config.max_length
-    for first in range(len(shown) + 1):
-        prompt = asked.template.join((one.example for one in shown[first:]), asked.question)
+    for num_shown in range(len(shown), -1, -1):
+        prompt = asked.template.join((one.example for one in shown[len(shown) - num_shown :]), asked.question)
         if count_tokens(model, [prompt])[0] <= limit - min(limit // 4, asked.template.max_tokens):
             break
-    return prompt
+    return prompt, num_shown
 
 
-def _choice(text: str, asked: Item, prompt: str, costs: Sequence[float]) -> Reply:
-    least = min(costs)
-    weights = [math.exp(least - cost) for cost in costs]
+def _choice(asked: Item, scores: Sequence[Score]) -> tuple[str, dict[str, float]]:
+    """The likeliest choice, and the share of each."""
+    costs = [score.nats / max(1, score.num_tokens) for score in scores]
+    weights = [math.exp(min(costs) - cost) for cost in costs]
     shares = {choice: weight / math.fsum(weights) for choice, weight in zip(asked.choices, weights, strict=True)}
-    return Reply(text=text, prompt=prompt, answer=max(shares, key=shares.__getitem__), choices=shares)
+    return max(shares, key=shares.__getitem__), shares
