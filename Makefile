@@ -35,6 +35,7 @@ bench: .venv/developing ## measure against other tools on this machine
 	$(BIN)/python benchmarks/word_vectors.py
 	$(BIN)/python benchmarks/glove.py
 	$(BIN)/python benchmarks/next_word.py
+	$(BIN)/python benchmarks/minimal_pairs.py
 
 clean: ## remove the virtual environment and what demo and tests left
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from polyseme.config import nearest
 from polyseme.errors import CheckpointError, ConfigError
+from polyseme.evaluate.asking import AskConfig, ask
 from polyseme.evaluate.figures import Figure
 from polyseme.evaluate.suites import SuiteConfig, run_suite
 from polyseme.files import whole_folder, write_file
@@ -47,7 +48,7 @@ from polyseme.objectives.masked import MaskedTokens
 from polyseme.objectives.next_token import NextToken
 from polyseme.objectives.translation import Translation
 from polyseme.reading import Row, encode_packs, name_unknown, read, read_ids
-from polyseme.scoring import Score, likelihoods, pseudo_likelihoods
+from polyseme.scoring import Score, continuations, likelihoods, pseudo_likelihoods
 from polyseme.tasks import Task, Tuning, build_tuning
 from polyseme.tasks.layout import Layout
 from polyseme.tensors import Batch, runs
@@ -208,13 +209,16 @@ class Pretrained:
         return self._pieces(tokenizer, ids, new, settings.stop)
 
     def _prompt(self, text: str) -> list[int]:
-        if self.encoder.context == "right":
-            raise ConfigError(f"{self.folder} reads from the end, so it cannot write on; use a forward model")
+        self._check_forward()
         ids = self._tokenizer.encode(text, specials=False).ids
         ids = self._tokenizer.frame[0] + ids if ids else self._tokenizer.opening
         if not ids:
             raise ConfigError("there is nothing to go on from; give a prompt")
         return ids
+
+    def _check_forward(self) -> None:
+        if self.encoder.context == "right":
+            raise ConfigError(f"{self.folder} reads from the end, so it cannot write on; use a forward model")
 
     @staticmethod
     def _pieces(tokenizer: Tokenizer, prompt: Sequence[int], ids: Iterator[int], stops: Sequence[str]) -> Iterator[str]:
@@ -261,8 +265,15 @@ class Pretrained:
         rows = read(self._tokenizer, texts, self.encoder.config.max_length)
         return rows, translate_ids(self.encoder, head, [row.ids for row in rows], settings)
 
-    def score(self, texts: Sequence[str]) -> list[Score]:
-        """How likely each text is; masked models by pseudo-likelihood, which says so."""
+    def score(self, texts: Sequence[str], *, after: Sequence[str] | None = None) -> list[Score]:
+        """How likely each text is; masked models by pseudo-likelihood, which says so.
+
+        With `after`, how likely each is to follow another text; the space between them is part of the one that follows.
+        """
+        if after is not None:
+            head = self._head(NextToken, "go on from a text")
+            self._check_forward()
+            return continuations(self.encoder, head, self._tokenizer, after, texts)
         if any(isinstance(part, NextToken) for part in self.objective.parts):
             return likelihoods(self.encoder, self._head(NextToken, "score text"), self._tokenizer, texts)
         return pseudo_likelihoods(self.encoder, self._head(MaskedTokens, "score text"), self._tokenizer, texts)
@@ -364,10 +375,15 @@ class Pretrained:
     def evaluate(self, data: str | Path, *, suite: str = "words", **settings: Any) -> list[Figure]:
         """How well the model does on sets that others have made; the settings are those of `SuiteConfig`.
 
-        `words` in layer 0, from a file or a folder of them; `senses` of words, from a folder;
-        `translate`: sentences of a table, with their translations.
+        `likelihood` of the documents of a corpus; `words` in layer 0 and `minimal-pairs`, from a file or a folder of
+        them; `senses` of words, from a folder; `prompts`: questions in words; `translate`: sentences of a table, with
+        their translations.
         """
         return run_suite(self, Path(data), suite, SuiteConfig.parse(settings, group="evaluate"))
+
+    def ask(self, texts: Sequence[str], **settings: Any) -> list[str]:
+        """The answers to questions that are put in words, by the settings of `AskConfig`, after examples or none."""
+        return [reply.answer for reply in ask(self, texts, AskConfig.parse(settings, group="ask"))]
 
     def save(self, folder: str | Path) -> None:
         """Write a model directory, which transformers opens too."""

@@ -1,41 +1,55 @@
 """How likely a text is, in nats, and per character, token and word.
 
 Causal models: the sum of -ln p(token | all before it), the first token given the end of another document; those that
-read from the end, the other way about.
-A text longer than the model is read in windows that move on by half, each token scored once with at least half a
-window before it. Masked models have no likelihood: each token is hidden in turn and the sum is a *pseudo*-likelihood
-(Salazar et al., 2020), on a scale of its own.
+read from the end, the other way about; those of both directions by the mean of the two, sentence by sentence as they
+learn, the ends of sentences counted. A text longer than the model is read in windows that move on by half, each token
+scored once with at least half a window before it. Masked models have no likelihood: each token is hidden in turn and
+the sum is a *pseudo*-likelihood (Salazar et al., 2020), on a scale of its own.
+
+A word that the vocabulary lacks costs what its token costs and the spelling of its letters (`text/spelling.py`).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from polyseme.layers.softmax import token_nats
 from polyseme.models.base import Encoder
+from polyseme.objectives.both_ways import Forward
 from polyseme.objectives.masked import MaskedTokens
 from polyseme.objectives.next_token import NextToken
-from polyseme.reading import by_length, padded, read
+from polyseme.reading import BATCH_TOKENS, by_length, packed, packs, padded, read
 from polyseme.text.passages import count_words
+from polyseme.text.sentences import split_sentences
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.utf16 import Text
+
+Kind = Literal["likelihood", "pseudo-likelihood"]
+Direction = Literal["forward", "backward"]
+Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """The nats of a text, and what they can be divided by."""
 
-    kind: Literal["likelihood", "pseudo-likelihood"]
+    kind: Kind
     nats: float
     num_tokens: int
     num_words: int
     num_characters: int
+    num_unknown: int = 0  # tokens that stand for words which the vocabulary lacks
+    spelling: float = 0.0  # nats, among all, of the letters of these words
+    directions: Mapping[str, float] = field(default_factory=dict)  # nats of each, where their mean counts
+    likeliest: bool = False  # whether every token was the likeliest in its place
 
     @property
     def bits_per_character(self) -> float:
@@ -45,12 +59,12 @@ class Score:
     @property
     def perplexity(self) -> float:
         """Per token, so only comparable under one tokenizer."""
-        return _exponential(self.nats, self.num_tokens)
+        return exponential(self.nats, self.num_tokens)
 
     @property
     def word_perplexity(self) -> float:
         """Per word; an ideograph counts as one."""
-        return _exponential(self.nats, self.num_words)
+        return exponential(self.nats, self.num_words)
 
 
 def total(scores: Sequence[Score]) -> Score:
@@ -61,86 +75,268 @@ def total(scores: Sequence[Score]) -> Score:
         num_tokens=sum(score.num_tokens for score in scores),
         num_words=sum(score.num_words for score in scores),
         num_characters=sum(score.num_characters for score in scores),
+        num_unknown=sum(score.num_unknown for score in scores),
+        spelling=math.fsum(score.spelling for score in scores),
+        directions={name: math.fsum(score.directions[name] for score in scores) for name in scores[0].directions},
+        likeliest=all(score.likeliest for score in scores),
     )
 
 
-def likelihoods(encoder: Encoder, head: NextToken, tokenizer: Tokenizer, texts: Sequence[str]) -> list[Score]:
-    """Score texts by a model that reads in one direction."""
-    limit = encoder.config.max_length
-    backward = encoder.context == "right"  # rows below are in the order in which they are read
-    before = tokenizer.opening
-    rows: list[list[int]] = []
-    places: list[tuple[int, int]] = []  # of each row: its text, and how many of its last tokens are scored
-    lengths = []
-    for text, tokens in enumerate(tokenizer.encode_batch(texts, specials=False)):
-        ids = before + (tokens.ids[::-1] if backward else tokens.ids)
-        lengths.append(len(tokens.ids))
-        done = first = max(1, len(before))  # without any, the first token has nothing before it
-        while done < len(ids):
-            begin = 0 if done == first else done - limit // 2
-            again = tokenizer.null if begin else []
-            end = min(len(ids), begin + limit + 1 - len(again))
-            rows.append(again + ids[begin:end])
-            places.append((text, end - done))
-            done = end
-    nats = [0.0] * len(texts)
-    with torch.inference_mode():
-        for group in by_length([len(row) for row in rows]):
-            seen = [rows[number][:-1] for number in group]
-            hidden = head.read(encoder(padded([row[::-1] if backward else row for row in seen], encoder.device)))
-            read = [hidden[n, : len(row)].flip(0) if backward else hidden[n, : len(row)] for n, row in enumerate(seen)]
-            chosen = torch.cat([row[-places[n][1] :] for n, row in zip(group, read, strict=True)])
-            targets = torch.tensor([id for n in group for id in rows[n][-places[n][1] :]], device=encoder.device)
-            costs = head.nats(encoder, chosen, targets)[0].double()
-            ends = [0, *itertools.accumulate(places[n][1] for n in group)]
-            for number, first, last in zip(group, ends, ends[1:], strict=False):
-                nats[places[number][0]] += float(costs[first:last].sum())
-    return _scores("likelihood", texts, nats, lengths)
-
-
-def pseudo_likelihoods(
-    encoder: Encoder, masked: MaskedTokens, tokenizer: Tokenizer, texts: Sequence[str]
-) -> list[Score]:
-    """Score texts by a masked model, hiding one token at a time."""
-    nats, lengths = [0.0] * len(texts), [0] * len(texts)
-    asked: list[tuple[int, list[int], int]] = []  # text, row, place of the hidden token
-    for row in read(tokenizer, texts, encoder.config.max_length):
-        for place, (first, last) in enumerate(row.offsets):
-            if last > first:
-                asked.append((row.text, row.ids, place))
-                lengths[row.text] += 1
-    device = encoder.device
-    with torch.inference_mode():
-        for group in by_length([len(asked[number][1]) for number in range(len(asked))]):
-            batch = padded([asked[number][1] for number in group], device)
-            places = torch.tensor([asked[number][2] for number in group], device=device)
-            rows = torch.arange(len(group), device=device)
-            targets = batch.ids[rows, places].clone()
-            batch.ids[rows, places] = masked.mask
-            hidden = masked.transform(encoder(batch).layers[-1][rows, places])
-            costs = token_nats(hidden, encoder.tokens.weight, masked.bias, targets)[0].double()
-            for number, cost in zip(group, costs.tolist(), strict=True):
-                nats[asked[number][0]] += cost
-    return _scores("pseudo-likelihood", texts, nats, lengths)
-
-
-def _scores(
-    kind: Literal["likelihood", "pseudo-likelihood"], texts: Sequence[str], nats: list[float], lengths: list[int]
-) -> list[Score]:
-    return [
-        Score(
-            kind=kind,
-            nats=nats[n],
-            num_tokens=lengths[n],
-            num_words=count_words(Text.of([text])),
-            num_characters=len(text),
-        )
-        for n, text in enumerate(texts)
-    ]
-
-
-def _exponential(nats: float, count: int) -> float:
+def exponential(nats: float, count: int) -> float:
+    """The perplexity of so many things that cost so much together."""
     try:
         return math.exp(nats / count) if count else math.nan
     except OverflowError:
         return math.inf
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """The tokens of a text with those around it, and which of them each direction is asked for."""
+
+    ids: list[int]
+    places: Mapping[Direction, Sequence[int]]
+    num_tokens: int
+    unknown: list[str]  # words that the vocabulary lacks
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Window:
+    """Tokens of a text that are read together."""
+
+    text: int
+    ids: list[int]
+    looks: Mapping[Direction, tuple[Ids, Ids]]  # the places that are looked from, and the tokens that are looked for
+
+
+def likelihoods(
+    encoder: Encoder, head: NextToken, tokenizer: Tokenizer, texts: Sequence[str], *, batch_tokens: int = BATCH_TOKENS
+) -> list[Score]:
+    """Score texts by a model that reads in one direction, or in each of both."""
+    if isinstance(head, Forward):
+        asked = list(_by_sentence(tokenizer, texts))
+    else:
+        asked = list(_whole(tokenizer, texts, backward=encoder.context == "right"))
+    return _scores(encoder, head, tokenizer, asked, texts, batch_tokens)
+
+
+def continuations(
+    encoder: Encoder, head: NextToken, tokenizer: Tokenizer, contexts: Sequence[str], texts: Sequence[str]
+) -> list[Score]:
+    """Score texts that go on from others, each with the space before it, by a model that reads left to right."""
+    around = tokenizer.opening
+    asked = []
+    # Both are cut into tokens together, as they would be read; a token that they share is asked for.
+    wholes = [context + text for context, text in zip(contexts, texts, strict=True)]
+    for context, whole, tokens in zip(contexts, wholes, tokenizer.encode_batch(wholes, specials=False), strict=True):
+        first = next((place for place, (_, end) in enumerate(tokens.offsets) if end > len(context)), len(tokens.ids))
+        asked.append(
+            _Asked(
+                ids=around + tokens.ids,
+                places={"forward": range(len(around) + first, len(around) + len(tokens.ids))},
+                num_tokens=len(tokens.ids) - first,
+                unknown=_unknown(tokenizer, whole, tokens.ids[first:], tokens.offsets[first:]),
+            )
+        )
+    return _scores(encoder, head, tokenizer, asked, texts)
+
+
+def pseudo_likelihoods(
+    encoder: Encoder,
+    masked: MaskedTokens,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    batch_tokens: int = BATCH_TOKENS,
+) -> list[Score]:
+    """Score texts by a masked model, hiding one token at a time."""
+    nats, lengths = [0.0] * len(texts), [0] * len(texts)
+    unknown: list[list[str]] = [[] for _ in texts]
+    asked: list[tuple[int, list[int], int]] = []  # text, row, place of the hidden token
+    for row in read(tokenizer, texts, encoder.config.max_length):
+        places = [place for place, (first, last) in enumerate(row.offsets) if last > first]
+        asked += [(row.text, row.ids, place) for place in places]
+        lengths[row.text] += len(places)
+        unknown[row.text] += _unknown(tokenizer, texts[row.text], row.ids, row.offsets)
+    with torch.inference_mode():
+        for group in packs([len(ids) for _, ids, _ in asked], batch_tokens):
+            batch = packed([np.array(asked[number][1]) for number in group], encoder.device)
+            assert batch.lengths is not None
+            starts = itertools.accumulate(batch.lengths, initial=0)
+            hidden = [start + asked[number][2] for start, number in zip(starts, group, strict=False)]
+            targets = batch.ids[0, hidden]
+            batch.ids[0, hidden] = masked.mask
+            vectors = masked.transform(encoder(batch).layers[-1][0, hidden])
+            costs = token_nats(vectors, encoder.tokens.weight, masked.bias, targets)[0].double()
+            for number, cost in zip(group, costs.tolist(), strict=True):
+                nats[asked[number][0]] += cost
+    return [
+        _score("pseudo-likelihood", tokenizer, text, {"both": nats[n]}, num_tokens=lengths[n], unknown=unknown[n])
+        for n, text in enumerate(texts)
+    ]
+
+
+def _whole(tokenizer: Tokenizer, texts: Sequence[str], *, backward: bool) -> Iterator[_Asked]:
+    """Each text after the end of another; for those that read from the end, before the beginning of one."""
+    around = tokenizer.opening
+    for text, tokens in zip(texts, tokenizer.encode_batch(texts, specials=False), strict=True):
+        count = len(tokens.ids)
+        first = 0 if backward else len(around)
+        yield _Asked(
+            ids=tokens.ids + around if backward else around + tokens.ids,
+            places={"backward" if backward else "forward": range(first, first + count)},
+            num_tokens=count,
+            unknown=_unknown(tokenizer, text, tokens.ids, tokens.offsets),
+        )
+
+
+def _by_sentence(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[_Asked]:
+    """Each text sentence by sentence; each direction is asked for the end that it comes to, but not for the other."""
+    before, after = tokenizer.frame
+    sentences = [split_sentences(text) for text in texts]
+    encoded = iter(tokenizer.encode_batch([one for some in sentences for one in some], specials=False))
+    for some in sentences:
+        ids: list[int] = []
+        places: dict[Direction, list[int]] = {"forward": [], "backward": []}
+        unknown: list[str] = []
+        for sentence, tokens in zip(some, encoded, strict=False):
+            if not tokens.ids:
+                continue
+            first = len(ids) + len(before)
+            places["backward"] += range(len(ids), first + len(tokens.ids))
+            ids += [*before, *tokens.ids, *after]
+            places["forward"] += range(first, len(ids))
+            unknown += _unknown(tokenizer, sentence, tokens.ids, tokens.offsets)
+        yield _Asked(ids=ids, places=places, num_tokens=len(places["forward"]), unknown=unknown)
+
+
+def _unknown(tokenizer: Tokenizer, text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[str]:
+    """The words of a text that the vocabulary lacks; where published texts say <unk> themselves, that is meant."""
+    unknown = tokenizer.specials.unknown
+    if unknown is None or unknown not in ids:
+        return []
+    words = [text[first:last] for id, (first, last) in zip(ids, offsets, strict=True) if id == unknown and last > first]
+    return [tokenizer.normalize(word) for word in words if word != tokenizer.token(unknown)]
+
+
+def _windows(number: int, asked: _Asked, limit: int, again: list[int]) -> Iterator[_Window]:
+    """What is read of a text, in stretches as long as the model that move on by half, each after `again`."""
+    if len(asked.places) > 1:
+        return _windows_both(number, asked, limit)
+    ((direction, places),) = asked.places.items()
+    return _windows_one(number, asked, direction, places, limit, again)
+
+
+def _windows_one(
+    number: int, asked: _Asked, direction: Direction, places: Sequence[int], limit: int, again: list[int]
+) -> Iterator[_Window]:
+    length, turned = len(asked.ids), direction == "backward"
+    ids, wanted = np.array(asked.ids, dtype=np.int64), np.array(places, dtype=np.int64)
+    if turned:  # in the order in which they are read
+        ids, wanted = ids[::-1], length - 1 - wanted[::-1]
+    wanted = wanted[wanted > 0]  # the first has nothing before it
+    done = wanted[0] if len(wanted) else length
+    while done < length:
+        begin = max(0, min(done - limit // 2, length - limit - 1 + len(again)))
+        before = again if begin else []
+        end = min(length, begin + limit + 1 - len(before))
+        here = wanted[(wanted >= done) & (wanted < end)]
+        row, looked = np.concatenate([np.array(before, np.int64), ids[begin : end - 1]]), len(before) + here - 1 - begin
+        if turned:
+            row, looked = row[::-1], len(row) - 1 - looked
+        yield _Window(text=number, ids=row.tolist(), looks={direction: (looked, ids[here])})
+        done = end
+
+
+def _windows_both(number: int, asked: _Asked, limit: int) -> Iterator[_Window]:
+    """One reading serves both directions: what is far enough from its beginning, and what is from its end."""
+    ids, last = np.array(asked.ids, dtype=np.int64), max(0, len(asked.ids) - limit)
+    forward, backward = (np.array(asked.places[way], dtype=np.int64) for way in ("forward", "backward"))
+    forward, backward = forward[forward > 0], backward[backward < len(ids) - 1]
+    begins = [*range(0, last, limit // 2), last, len(ids)]
+    done = 0
+    for begin, following in itertools.pairwise(begins if len(ids) else ()):
+        end = begin + limit
+        ahead = forward[(forward >= done) & (forward < end)]
+        behind = backward[(backward >= begin) & (backward < following)]
+        looks: dict[Direction, tuple[Ids, Ids]] = {
+            "forward": (ahead - 1 - begin, ids[ahead]),
+            "backward": (behind + 1 - begin, ids[behind]),
+        }
+        yield _Window(text=number, ids=ids[begin:end].tolist(), looks=looks)
+        done = end
+
+
+def _costs(
+    encoder: Encoder, head: NextToken, asked: Sequence[_Asked], batch_tokens: int, again: list[int]
+) -> tuple[dict[Direction, NDArray[np.float64]], NDArray[np.bool_]]:
+    """The nats of each text in each direction, and whether all of its tokens were the likeliest."""
+    windows = [window for n, one in enumerate(asked) for window in _windows(n, one, encoder.config.max_length, again)]
+    nats = {direction: np.zeros(len(asked)) for one in asked[:1] for direction in one.places}
+    likeliest = np.ones(len(asked), dtype=np.bool_)
+    with torch.inference_mode():
+        for group in by_length([len(window.ids) for window in windows], batch_tokens):
+            read = [windows[number] for number in group]
+            encoded = encoder(padded([window.ids for window in read], encoder.device))
+            for direction, sums in nats.items():
+                some = [(row, *window.looks[direction]) for row, window in enumerate(read) if direction in window.looks]
+                if not some:
+                    continue
+                rows = np.repeat([row for row, *_ in some], [len(places) for _, places, _ in some])
+                where = [rows, np.concatenate([places for _, places, _ in some])]
+                targets = torch.from_numpy(np.concatenate([ids for *_, ids in some])).to(encoder.device)
+                read_from = head.read_back if isinstance(head, Forward) and direction == "backward" else head.read
+                vectors = read_from(encoded)
+                costs, right = head.nats(encoder, vectors[*map(torch.from_numpy, where)], targets)
+                texts = np.array([window.text for window in read])[rows]
+                np.add.at(sums, texts, costs.double().cpu().numpy())
+                np.logical_and.at(likeliest, texts, right.cpu().numpy())
+    return nats, likeliest
+
+
+def _scores(
+    encoder: Encoder,
+    head: NextToken,
+    tokenizer: Tokenizer,
+    asked: Sequence[_Asked],
+    texts: Sequence[str],
+    batch_tokens: int = BATCH_TOKENS,
+) -> list[Score]:
+    nats, likeliest = _costs(encoder, head, asked, batch_tokens, tokenizer.null)
+    return [
+        _score(
+            "likelihood",
+            tokenizer,
+            text,
+            {direction: float(sums[n]) for direction, sums in nats.items()},
+            num_tokens=one.num_tokens,
+            unknown=one.unknown,
+            likeliest=bool(likeliest[n]) and not one.unknown,
+        )
+        for n, (text, one) in enumerate(zip(texts, asked, strict=True))
+    ]
+
+
+def _score(
+    kind: Kind,
+    tokenizer: Tokenizer,
+    text: str,
+    nats: Mapping[str, float],
+    *,
+    num_tokens: int,
+    unknown: Sequence[str],
+    likeliest: bool = False,
+) -> Score:
+    spelling = math.fsum(tokenizer.spelling.nats(word) for word in unknown) if unknown else 0.0
+    directions = {direction: cost + spelling for direction, cost in nats.items()}
+    return Score(
+        kind=kind,
+        nats=math.fsum(directions.values()) / len(directions),
+        num_tokens=num_tokens,
+        num_words=count_words(Text.of([text])),
+        num_characters=len(text),
+        num_unknown=len(unknown),
+        spelling=spelling,
+        directions=directions if len(directions) > 1 else {},
+        likeliest=likeliest,
+    )

@@ -13,6 +13,7 @@ COMMANDS = [
     ["predict"],
     ["fill"],
     ["generate"],
+    ["ask"],
     ["translate"],
     ["score"],
     ["embed"],

@@ -548,7 +548,10 @@ def test_pseudo_likelihoods_by_hand(masked, peers):
             with torch.inference_mode():
                 nats -= model(hidden).prediction_logits[0, place].log_softmax(-1)[ids[0, place]].item()
         assert score.kind == "pseudo-likelihood"
-        assert score.nats == pytest.approx(nats, abs=1e-4) and score.num_tokens == ids.shape[1] - 2
+        assert score.num_unknown == (ids == tokenizer.unk_token_id).sum() and (score.spelling > 0) == (
+            score.num_unknown > 0
+        )
+        assert score.nats - score.spelling == pytest.approx(nats, abs=1e-4) and score.num_tokens == ids.shape[1] - 2
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
@@ -563,14 +566,14 @@ def test_a_score_does_not_depend_on_its_company(trained, family):
 
 
 def test_a_long_text_is_scored_once_a_token(causal):
-    """By hand: windows that move on by half, each token once, with at least half a window before it."""
+    """By hand: whole windows that move on by half, each token once, with at least half a window before it."""
     limit = causal.encoder.config.max_length
     ids = [causal.tokenizer.specials.end, *causal.tokenizer.encode(LONG, specials=False).ids]
     assert len(ids) > 4 * limit
     head: NextToken = causal.objective.parts[0]
     nats, done, scored = 0.0, 1, []
     while done < len(ids):
-        begin = 0 if done == 1 else done - limit // 2
+        begin = max(0, min(done - limit // 2, len(ids) - limit - 1))
         window = torch.tensor([ids[begin : begin + limit + 1]])
         with torch.inference_mode():
             logits = head.logits(causal.encoder, causal.encoder(ps.Batch.of(window[:, :-1])).layers[-1])[0]

@@ -11,6 +11,7 @@ import typer
 
 from polyseme.cli.adapt import adapt
 from polyseme.cli.analogy import analogy
+from polyseme.cli.ask import ask
 from polyseme.cli.attention import attention
 from polyseme.cli.data import data
 from polyseme.cli.doctor import doctor
@@ -44,6 +45,7 @@ COMMANDS = (
     predict,
     fill,
     generate,
+    ask,
     translate,
     score,
     embed,

@@ -13,13 +13,16 @@ def evaluate(
     model: Annotated[str, typer.Argument(help="Directory of a model, or a file of word vectors.")],
     data: Annotated[
         Path,
-        typer.Option(help="A labelled file; a set, or a folder of sets: pairs of words with a score, or analogies."),
+        typer.Option(
+            help="A labelled file; text; questions; a set, or a folder of sets: words, or pairs of sentences."
+        ),
     ],
     suite: Annotated[
         str | None,
         typer.Option(
-            help="task: what it is fine-tuned for. words: vectors against people's judgement. senses: of words, "
-            "by layer. translate: BLEU."
+            help="task: what it is fine-tuned for. likelihood: bits per character. words: vectors against people's "
+            "judgement. senses: of words, by layer. minimal-pairs: grammar. prompts: questions in words. "
+            "translate: BLEU."
         ),
     ] = None,
     task: Annotated[str | None, typer.Option(help="Which task, of a model that knows several.")] = None,
@@ -27,22 +30,32 @@ def evaluate(
         list[str] | None, typer.Option(help="Column of another name: text=review; of tags by number: tag=4.")
     ] = None,
     method: Annotated[str, typer.Option(help="How analogies are completed: 3cosadd or 3cosmul.")] = "3cosadd",
-    most: Annotated[int, typer.Option(min=0, help="Items of each set of a suite, drawn by the seed; 0: all.")] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed draws the same.")] = 0,
+    most: Annotated[int, typer.Option(min=0, help="So many items of each set, drawn by the seed; 0: all.")] = 0,
+    shots: Annotated[int, typer.Option(min=0, help="Examples before each prompt.")] = 0,
+    examples: Annotated[str, typer.Option(help="The file that they are drawn from; else the questions.")] = "",
+    language: Annotated[str, typer.Option(help="Of prompts: en, zh, or auto, as the questions are.")] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed draws the same items.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="A JSON object a figure.")] = False,
 ) -> None:
     """Measure a model on sets that others have made, and say how much of them it knows.
 
     A fine-tuned model is asked about a labelled file, which may be in a language that it never saw labels of. Pairs are
-    two words and a score a line, between tabs; ': name' begins a section of analogies, four words a line. Translations
-    are compared with those of a table with the columns source and target. Senses stand in a folder, as WORD.train.tsv
-    and WORD.test.tsv with text, index and sense, or as train.tsv and test.tsv with pairs of texts (WiC).
+    two words and a score a line, between tabs; ': name' begins a section of analogies, four words a line. Minimal pairs
+    are rows with sentence_good and sentence_bad, as BLiMP has them. Translations are compared with those of a table
+    with the columns source and target. Senses stand in a folder, as WORD.train.tsv and WORD.test.tsv with text, index
+    and sense, or as train.tsv and test.tsv with pairs of texts (WiC).
+
+    Prompts need a model that writes. The file tells what it is asked: text (its last word), context, choices and
+    answer, source and target, text and summary, or SQuAD's JSON. docs/evaluation.md says what the figures mean.
 
     \b
     Examples:
       polyseme evaluate runs/bert-reviews --data test.tsv
       polyseme evaluate runs/skipgram --suite words --data wordsim353.tsv
       polyseme evaluate runs/bert --suite senses --data coarsewsd --most 500
+      polyseme evaluate runs/gpt2 --suite likelihood --data 'test/*.txt'
+      polyseme evaluate runs/bert --suite minimal-pairs --data blimp --most 100
+      polyseme evaluate runs/gpt2 --suite prompts --data questions.jsonl --shots 4
       polyseme evaluate runs/en-de --suite translate --data test.tsv
     """
     from polyseme.pretrained import load
@@ -59,7 +72,8 @@ def evaluate(
             )
         return
     with working("evaluating"):
-        scores = loaded.evaluate(data, suite=suite or "words", method=method, most=most, seed=seed)
+        told = {"most": most, "shots": shots, "examples": examples, "language": language, "seed": seed}
+        scores = loaded.evaluate(data, suite=suite or "words", method=method, **told)
     if json:
         for score in scores:
             write_json(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from polyseme.scoring import exponential
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +19,7 @@ class Figure:
     measure: str  # spearman, accuracy, bleu, bits per character
     value: float | None  # none where too little is known
     error: float | None = None  # its standard error, where it has one
-    num_found: int  # items that it rests on: those that the model can be asked
+    num_found: int  # items that the model knows or can be asked; what it cannot be asked at all does not count
     num_items: int
 
 
@@ -29,3 +31,11 @@ def mean_figure(name: str, values: Sequence[float], *, measure: str, num_items: 
     return Figure(
         name=name, section=section, measure=measure, value=value, error=error, num_found=found, num_items=num_items
     )
+
+
+def exponential_figure(mean: Figure) -> Figure:
+    """The perplexity of mean nats, whose error grows with its slope; none where it is no number any more."""
+    value = None if mean.value is None else exponential(mean.value, 1)
+    if value is None or not math.isfinite(value):
+        return replace(mean, value=None, error=None)
+    return replace(mean, value=value, error=None if mean.error is None else value * mean.error)

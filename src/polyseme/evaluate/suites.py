@@ -11,6 +11,9 @@ from pydantic import Field
 from polyseme.config import Config, nearest
 from polyseme.errors import ConfigError
 from polyseme.evaluate.figures import Figure
+from polyseme.evaluate.likelihood import read_documents, score_documents
+from polyseme.evaluate.minimal_pairs import read_pairs, score_pairs
+from polyseme.evaluate.prompts import Writer, score_prompts
 from polyseme.evaluate.senses import score_senses
 from polyseme.evaluate.translation import score_translations
 from polyseme.evaluate.word_sets import read_sets, score_words
@@ -24,10 +27,12 @@ class SuiteConfig(Config):
     method: Literal["3cosadd", "3cosmul"] = "3cosadd"  # how analogies are completed
     most: int = Field(0, ge=0)  # items of each set, drawn by the seed; 0: all
     shots: int = Field(0, ge=0)  # prompts: examples that come before a question
+    examples: str = ""  # prompts: the file that they are drawn from; else the same as the questions
+    language: Literal["auto", "en", "zh"] = "auto"  # prompts: of the words around a question; auto: as the file
     seed: int = Field(0, ge=0)
 
 
-class Model(Reads, Protocol):
+class Model(Reads, Writer, Protocol):
     """What suites ask: some verbs of `Pretrained`, which stands below in the line of packages."""
 
     @property
@@ -49,9 +54,29 @@ def _senses(model: Model, data: Path, told: SuiteConfig) -> list[Figure]:
     return score_senses(model, data, most=told.most, seed=told.seed)
 
 
+def _likelihood(model: Model, data: Path, told: SuiteConfig) -> list[Figure]:
+    model.score([])
+    batches = read_documents(data, most=told.most, seed=told.seed)
+    scores = [score for documents in batches for score in model.score(documents)]
+    return score_documents(data.stem, scores, model.tokenizer)
+
+
+def _minimal_pairs(model: Model, data: Path, told: SuiteConfig) -> list[Figure]:
+    model.score([])
+    return score_pairs(data.stem, read_pairs(data), model.score, most=told.most, seed=told.seed)
+
+
+def _prompts(model: Model, data: Path, told: SuiteConfig) -> list[Figure]:
+    settings = told.model_dump(include={"shots", "examples", "most", "seed", "language"})
+    return score_prompts(model, data, **settings)
+
+
 SUITES: dict[str, Callable[[Model, Path, SuiteConfig], list[Figure]]] = {
+    "likelihood": _likelihood,
     "words": _words,
     "senses": _senses,
+    "minimal-pairs": _minimal_pairs,
+    "prompts": _prompts,
     "translate": _translate,
 }
 

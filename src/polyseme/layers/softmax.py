@@ -13,6 +13,7 @@ CHUNK = 512
 """Rows of logits held at a time, at most; smaller chunks make slower products (measured)."""
 
 _LINE = 16  # numbers in a line of the processor's cache
+_FEWEST, _MOST_LOGITS = 128, 1 << 22  # rows, and logits of a chunk that is only read: more memory is not used again
 
 
 class _LinearCrossEntropy(torch.autograd.Function):
@@ -61,11 +62,12 @@ def linear_cross_entropy(hidden: Tensor, weight: Tensor, bias: Tensor | None, ta
 def token_nats(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Nats of each target and whether it was the likeliest, for evaluation."""
     nats, right = [], []
-    for start in range(0, len(hidden), CHUNK):
-        rows = slice(start, start + CHUNK)
+    size = max(_FEWEST, min(CHUNK, _MOST_LOGITS // weight.shape[0]))
+    for start in range(0, len(hidden), size):
+        rows = slice(start, start + size)
         logits = F.linear(hidden[rows], weight, bias)
         nats.append(F.cross_entropy(logits, targets[rows], reduction="none"))
-        right.append(logits.argmax(-1) == targets[rows])
+        right.append(logits.gather(-1, targets[rows, None])[:, 0] == logits.amax(-1))  # a third of argmax's time
     if not nats:
         return hidden.new_zeros(0), targets.new_zeros(0, dtype=torch.bool)
     return torch.cat(nats), torch.cat(right)

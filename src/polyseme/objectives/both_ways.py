@@ -137,6 +137,10 @@ class Forward(NextToken):
     def read(self, encoded: Encoded) -> Tensor:
         return encoded.layers[-1].chunk(2, -1)[0]
 
+    def read_back(self, encoded: Encoded) -> Tensor:
+        """The vectors that the words before are predicted from."""
+        return encoded.layers[-1].chunk(2, -1)[1]
+
     def loss(self, encoder: Encoder, hidden: Tensor, targets: Tensor, batch: Batch) -> Tensor:
         return self.softmax.loss(hidden, targets, batch.drawn)
 
@@ -162,7 +166,7 @@ class Backward(Objective):
 
     def cost(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Outcome:
         (forward,) = self._forward
-        hidden, targets = scored(encoded.layers[-1].chunk(2, -1)[1], batch, "backwards")
+        hidden, targets = scored(forward.read_back(encoded), batch, "backwards")
         if self.training:
             return Outcome(losses={"backwards": forward.loss(encoder, hidden, targets, batch)})
         nats, right = forward.nats(encoder, hidden, targets)

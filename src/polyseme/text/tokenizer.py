@@ -1,5 +1,6 @@
 """Tokenizers: text to ids and back, one class over the `tokenizers` library for six kinds."""
 
+import functools
 import hashlib
 import json
 import re
@@ -17,6 +18,7 @@ from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.files import size, write_file
 from polyseme.text.published import Published, read_published, read_settings, style_of
 from polyseme.text.spacing import Spacing
+from polyseme.text.spelling import Spelling
 from polyseme.text.units import choose_segmenter
 from polyseme.text.utf16 import Numbers
 from polyseme.text.vocabulary import (
@@ -234,6 +236,14 @@ class Tokenizer:
         """A word as the vocabulary would spell it."""
         normalizer = self.backend.normalizer
         return str(normalizer.normalize_str(word)).strip() if normalizer else word
+
+    @functools.cached_property
+    def spelling(self) -> Spelling:
+        """What the letters of words cost that it does not know."""
+        vocabulary = self.backend.get_vocab()
+        words = (token for token in sorted(vocabulary) if vocabulary[token] not in self.special_ids)
+        marks = re.compile({"wordpiece": "^##", "unigram": "▁", "bpe": "</w>$"}.get(self.config.kind, "$"))
+        return Spelling([word for word in (marks.sub("", token) for token in words) if word])
 
     def with_specials(self, tokens: Sequence[str]) -> "Tokenizer":
         """The same tokenizer with special tokens behind its vocabulary, but for those that it has."""
