@@ -85,8 +85,9 @@ def test_scores_by_hand(model):
     ids = tokenizer.opening + tokenizer.encode(text, specials=False).ids
     expected, done = nats(model, ids[:25], 23), 25
     while done < len(ids):
-        end = min(len(ids), done + 12)
-        expected += nats(model, tokenizer.null + ids[done - 12 : end], end - done)
+        begin = min(done - 12, len(ids) - 24)  # the last has as much before it as there is room for
+        end = begin + 24
+        expected += nats(model, tokenizer.null + ids[begin:end], end - done)
         done = end
     (score,) = model.score([text])
     assert score.nats == pytest.approx(expected, rel=1e-5) and score.num_tokens == len(ids) - 2
