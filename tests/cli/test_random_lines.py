@@ -128,6 +128,8 @@ OPTIONS = {
     "analogy": ["--method", "--top", "--json"],
     "attention": ["--out", "--pair", "--words", "--json"],
     "evaluate": ["--suite", "--data", "--method", "--json"],
+    "evaluate": ["--suite", "--data", "--method", "--most", "--shots", "--examples", "--language", "--seed", "--json"],
+    "ask": ["--task", "--file", "--passage", "--choice", "--shots", "--most", "--language", "--max-tokens", "--json"],
     "info": ["--json"],
     "sample": ["--out", "--seed"],
     "tokenizer": [
@@ -176,6 +178,7 @@ class Grammar:
         if command in ("neighbours", "analogy"):
             words += [draw.choice(["bank", "the", "river", self.junk()]) for _ in range(draw.randrange(5))]
         if command in ("fill", "generate", "score", "embed", "attention"):
+        if command in ("fill", "generate", "ask", "score", "embed"):
             words += [draw.choice(["The [MASK] is here.", "some text", self.junk()]) for _ in range(draw.randrange(3))]
         if draw.random() < 0.05:
             draw.shuffle(words)
@@ -195,11 +198,13 @@ class Grammar:
             "--dev": ["word.txt", "empty.txt", "random.bin"],
             "--out": ["out", "folder", "file", "file/out", "out.npy", "out.html", "bert"],
             "--file": ["word.txt", "random.bin", "empty.txt", "folder"],
+            "--passage": ["word.txt", "random.bin", "empty.txt", "folder"],
+            "--task": ["answer", "summarise", "translate", "choose", "x"],
             "--size": ["tiny", "tiny", "smal", "auto"],
             "--budget": ["1steps", "3s", "0s", "1.5epochs", "1Gtokens", "5 parsecs"],
             "--kind": ["word", "char", "wordpiece", "bpe", "byte-bpe", "unigram", "x"],
             "--specials": ["bert", "gpt2", "roberta", "gpt", "plain", "x"],
-            "--suite": ["words", "wrods"],
+            "--suite": ["words", "likelihood", "minimal-pairs", "prompts", "wrods"],
             "--data": ["pairs.tsv", "word.txt", "random.bin", "folder", "."],
             "--method": ["3cosadd", "3cosmul", "x"],
             "--pool": ["mean", "first", "last", "max", "median"],

@@ -20,7 +20,8 @@ def score(
 ) -> None:
     """Say how likely a text is: nats, bits a character, perplexity.
 
-    Masked models have no likelihood; theirs is marked as a pseudo-likelihood, and the two are not to be compared.
+    Masked models have no likelihood; theirs is marked as a pseudo-likelihood, and the two are not to be compared. Words
+    that a vocabulary lacks pay for their letters.
 
     \b
     Example:
@@ -54,6 +55,7 @@ def _figures(score: "Score") -> dict[str, Any]:
         "tokens": score.num_tokens,
         "words": score.num_words,
         "characters": score.num_characters,
+        "unknown": score.num_unknown,
     }
 
 

@@ -19,7 +19,7 @@ class Figure:
     measure: str  # spearman, accuracy, bleu, bits per character
     value: float | None  # none where too little is known
     error: float | None = None  # its standard error, where it has one
-    num_found: int  # items that the model knows or can be asked; what it cannot be asked at all does not count
+    num_found: int  # items that the model can be asked; of sentences and prompts, those that it knows or reads whole
     num_items: int
 
 

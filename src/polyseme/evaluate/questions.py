@@ -69,11 +69,11 @@ class Questions:
         known = [item for item in pool.items if item.answers]
         prompts = []
         for number, item in enumerate(self.items):
-            others = [other for other in known if other is not item]
+            some = random.Random(f"{number} {seed}").sample(known, min(shots + 1, len(known))) if shots else []
+            others = [other for other in some if other is not item][:shots]
             if len(others) < shots:
                 raise DataError(f"{pool.file} has {len(others)} other examples with answers; ask for fewer --shots")
-            examples = random.Random(f"{number} {seed}").sample(others, shots)
-            prompts.append(item.template.join((one.example for one in examples), item.question))
+            prompts.append(item.template.join((one.example for one in others), item.question))
         return prompts
 
 
