@@ -127,7 +127,6 @@ OPTIONS = {
     "neighbours": ["--top", "--json"],
     "analogy": ["--method", "--top", "--json"],
     "attention": ["--out", "--pair", "--words", "--json"],
-    "evaluate": ["--suite", "--data", "--method", "--json"],
     "evaluate": ["--suite", "--data", "--method", "--most", "--shots", "--examples", "--language", "--seed", "--json"],
     "ask": ["--task", "--file", "--passage", "--choice", "--shots", "--most", "--language", "--max-tokens", "--json"],
     "info": ["--json"],
@@ -177,8 +176,7 @@ class Grammar:
                 words.append(self.value(option))
         if command in ("neighbours", "analogy"):
             words += [draw.choice(["bank", "the", "river", self.junk()]) for _ in range(draw.randrange(5))]
-        if command in ("fill", "generate", "score", "embed", "attention"):
-        if command in ("fill", "generate", "ask", "score", "embed"):
+        if command in ("fill", "generate", "ask", "score", "embed", "attention"):
             words += [draw.choice(["The [MASK] is here.", "some text", self.junk()]) for _ in range(draw.randrange(3))]
         if draw.random() < 0.05:
             draw.shuffle(words)
