@@ -13,7 +13,7 @@ from polyseme.errors import ConfigError, DataError
 from polyseme.evaluate.minimal_pairs import PairSet, drawn, read_pairs, score_pairs
 from polyseme.scoring import Score
 
-BLIMP = Path("/work/shared/data/minimal_pairs/blimp")
+BLIMP = Path(__file__).parents[3] / "shared/data/minimal_pairs/blimp"
 
 
 def score(nats, num_unknown=0):
