@@ -21,7 +21,7 @@ def model(corpus_file, tmp_path_factory):
 
 
 def test_both_perplexities_are_recorded(model):
-    facts = polyseme.pretrained.describe(model.folder)
+    facts = polyseme.opening.describe(model.folder)
     for way in ("forwards", "backwards"):
         assert facts["dev"][f"{way}_perplexity"] == pytest.approx(np.exp(facts["dev"][way]))
         assert facts["dev"][f"{way}_perplexity"] < 80

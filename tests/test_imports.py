@@ -37,6 +37,7 @@ LINE = [
     "inside",
     "evaluate",
     "pretrained",
+    "opening",
     "making",
     "cli",
 ]

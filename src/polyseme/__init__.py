@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from polyseme.errors import CheckpointError, ConfigError, DataError, PolysemeError, TrainingError
     from polyseme.making import adapt, finetune, pretrain
-    from polyseme.pretrained import Pretrained, load
+    from polyseme.opening import load
+    from polyseme.pretrained import Pretrained
     from polyseme.tensors import Batch
 
 _HOMES = {
@@ -24,7 +25,7 @@ _HOMES = {
     "Pretrained": "pretrained",
     "TrainingError": "errors",
     "adapt": "making",
-    "load": "pretrained",
+    "load": "opening",
     "finetune": "making",
     "pretrain": "making",
 }

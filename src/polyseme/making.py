@@ -7,7 +7,8 @@ from pathlib import Path
 
 from polyseme.errors import ConfigError
 from polyseme.models.cove import CoveConfig
-from polyseme.pretrained import Pretrained, load
+from polyseme.opening import load
+from polyseme.pretrained import Pretrained
 from polyseme.text.labelled import guess_task
 from polyseme.train.adapting import Base
 from polyseme.train.finetuning import Finetuning

@@ -162,7 +162,7 @@ def test_interrupted_and_resumed(finetune, polyseme, tmp_path, monkeypatch):
         (["--train", "a.tsv", "--labels", "10,many"], "--labels 'many': say numbers of examples"),
         (["--train", "a.tsv", "--seeds", "0"], "--seeds"),
         (["--train", "a.tsv", "--column", "text"], "--column text: say what is where"),
-        (["--train", "a.tsv", "--column", "text=review"], "say which it is, and what is where"),
+        (["--train", "a.tsv", "--column", "text=review"], "--task classify --column text=review"),
         (["--train", "a.tsv", "--column", "txet=text"], "txet is nothing that a task needs; did you mean text?"),
         (["--train", "a.tsv", "--set", "plan.ratee=1"], "plan.ratee: no such setting; did you mean plan.rate?"),
         (["--train", "a.tsv", "--set", "model.width=8"], "only its dropout can be changed"),

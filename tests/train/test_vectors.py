@@ -5,7 +5,7 @@ import pytest
 
 import polyseme as ps
 from polyseme.models import FAMILIES
-from polyseme.pretrained import describe
+from polyseme.opening import describe
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.text.vocabulary import TokenizerConfig
 from polyseme.train.pretraining import Pretraining

@@ -23,7 +23,7 @@ def analogy(
       polyseme analogy runs/skipgram man king woman
     """
     given = texts([first, second, third], None)
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     choice: Any = method
     answers = load(model).analogy(*given, top=top, method=choice)

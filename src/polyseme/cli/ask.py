@@ -55,7 +55,7 @@ def ask(
     }
     from polyseme.evaluate.asking import AskConfig
     from polyseme.evaluate.asking import ask as put
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     settings = AskConfig.parse(told, group="ask")
     loaded = load(model, weights=weights)

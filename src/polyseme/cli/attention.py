@@ -44,7 +44,7 @@ def attention(
     if out is not None and not out.absolute().parent.is_dir():
         raise DataError(f"{out} cannot be written ({out.parent} is no folder); choose another --out")
     from polyseme.files import size, write_file
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     loaded = load(model)
     with working("looking"):

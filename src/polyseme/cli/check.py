@@ -43,7 +43,7 @@ def check(
 
     given: dict[str, Any] = {}
     if model is not None:
-        from polyseme.pretrained import load
+        from polyseme.opening import load
 
         loaded = load(model)
         if loaded.tokenizer is None:

@@ -34,7 +34,7 @@ def embed(
     import numpy as np
 
     from polyseme.files import write_file
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     loaded = load(model, weights=weights)
     choice: Any = pool

@@ -58,7 +58,7 @@ def evaluate(
       polyseme evaluate runs/gpt2 --suite prompts --data questions.jsonl --shots 4
       polyseme evaluate runs/en-de --suite translate --data test.tsv
     """
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     loaded = load(model)
     if suite == "task" or (suite is None and loaded.tasks):

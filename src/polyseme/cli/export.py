@@ -32,7 +32,7 @@ def export(
     """
     given = texts(None, file) if file else None
     from polyseme.interchange.onnx import GRAPHS, require_onnx
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     if to in GRAPHS:
         require_onnx()

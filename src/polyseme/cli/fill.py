@@ -22,7 +22,7 @@ def fill(
       polyseme fill runs/bert 'The [MASK] barked.' --top 3
     """
     given = texts(text, file)
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     loaded = load(model)
     for sentence in given:

@@ -36,7 +36,7 @@ def generate(
       polyseme generate runs/gpt2 --file prompts.txt --json
     """
     given = texts(prompt, file)
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     loaded = load(model, weights=weights)
     settings = {

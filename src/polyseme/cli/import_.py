@@ -38,7 +38,7 @@ def import_(
     from polyseme.files import whole_folder
     from polyseme.interchange.directories import loadable
     from polyseme.making import open_vectors
-    from polyseme.pretrained import load
+    from polyseme.opening import load
     from polyseme.train.run import check_unused
 
     check_unused(out)

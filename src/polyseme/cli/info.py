@@ -19,7 +19,7 @@ def info(
     Example:
       polyseme info runs/bert
     """
-    from polyseme.pretrained import describe
+    from polyseme.opening import describe
 
     facts = describe(model)
     if json:

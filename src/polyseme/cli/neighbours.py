@@ -21,7 +21,7 @@ def neighbours(
       polyseme neighbours vectors.bin bank --top 3
     """
     given = texts(word, None)
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     loaded = load(model)
     found = [(name, loaded.neighbours(name, top=top)) for name in given]

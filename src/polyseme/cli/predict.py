@@ -48,7 +48,7 @@ def predict(
     if out is not None and not out.absolute().parent.is_dir():
         raise DataError(f"{out} cannot be written ({out.parent} is no folder); choose another --out")
     columns = columns_of(column or [])
-    from polyseme.pretrained import load
+    from polyseme.opening import load
     from polyseme.text.labelled import stream_examples
 
     loaded = load(model)

@@ -68,7 +68,7 @@ def probe(
     from polyseme.inside.asked import read_asked
     from polyseme.inside.probe import ProbeConfig, probe_layers
     from polyseme.inside.probe_charts import write_probes
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     config = ProbeConfig(most=most, epochs=epochs, seeds=seeds, seed=seed)
     with working("reading the files"):

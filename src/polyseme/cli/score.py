@@ -28,7 +28,7 @@ def score(
       polyseme score runs/gpt2 'The cat sat on the mat.' 'Mat the on sat cat the.'
     """
     given = texts(text, file)
-    from polyseme.pretrained import load
+    from polyseme.opening import load
     from polyseme.scoring import total
 
     loaded = load(model, weights=weights)

@@ -53,7 +53,7 @@ def senses(
         raise DataError(f"{out} cannot be written ({out.parent} is no folder); choose another --out")
     from polyseme.inside.senses import SensesConfig, find_occurrences, look_at
     from polyseme.inside.senses_page import draw_senses
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     told = SensesConfig.parse({"case": case, "most": most, "near": near, "seed": seed}, group="senses")
     loaded = [load(path) for path in model]

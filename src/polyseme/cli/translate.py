@@ -28,7 +28,7 @@ def translate(
       polyseme translate runs/en-de 'A man is sleeping.' --attention
     """
     given = texts(text, file)
-    from polyseme.pretrained import load
+    from polyseme.opening import load
 
     loaded = load(model)
     settings = {"size": beam, "length_penalty": length_penalty}
