@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from polyseme.errors import DataError
 from polyseme.evaluate.figures import Figure, mean_figure
+from polyseme.inside.encoding import Model
 from polyseme.inside.nearness import tell_senses, unit
 from polyseme.inside.occurrences import Occurrence, draw, place_in
-from polyseme.inside.senses import Model, read_vectors
+from polyseme.inside.senses import read_vectors
 from polyseme.text.corpus import FORMATS, Reader
 from polyseme.text.labelled import Record
 

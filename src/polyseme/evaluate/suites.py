@@ -17,8 +17,8 @@ from polyseme.evaluate.prompts import Writer, score_prompts
 from polyseme.evaluate.senses import score_senses
 from polyseme.evaluate.translation import score_translations
 from polyseme.evaluate.word_sets import read_sets, score_words
+from polyseme.inside.encoding import Model as Reads
 from polyseme.inside.neighbours import Space
-from polyseme.inside.senses import Model as Reads
 
 
 class SuiteConfig(Config):

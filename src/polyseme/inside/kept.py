@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from polyseme.errors import ConfigError
 from polyseme.files import size
+from polyseme.inside.encoding import Encoding, Model
 from polyseme.machine import available_memory
 from polyseme.models.base import Encoder
 from polyseme.models.vectors import OneHot
@@ -24,31 +24,6 @@ _BLOCK_BYTES = 1 << 28  # of layers that are held in full before what is wanted 
 _USUAL = 32  # tokens of a text, as a guess
 _LARGEST = 60_000  # half a float holds no more
 _PART = 4096  # tokens that are taken as whole floats at once
-
-
-class Encoding(Protocol):
-    """A text as a model sees it."""
-
-    @property
-    def offsets(self) -> list[tuple[int, int]]: ...
-
-    @property
-    def layers(self) -> list[NDArray[np.float32]]: ...
-
-
-class Model(Protocol):
-    """What is asked of `Pretrained`, which stands below in the line of packages."""
-
-    @property
-    def folder(self) -> Path: ...
-
-    @property
-    def family(self) -> str: ...
-
-    @property
-    def encoder(self) -> Encoder: ...
-
-    def encode(self, texts: Sequence[str]) -> Sequence[Encoding]: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 
 from polyseme.config import Config
 from polyseme.inside.asked import Asked, Labels
-from polyseme.inside.kept import Kept, Model, Places, batches, join, keep_layers, tokens_of
+from polyseme.inside.encoding import Model
+from polyseme.inside.kept import Kept, Places, batches, join, keep_layers, tokens_of
 from polyseme.inside.layer_worth import Probed, Trial, summarize
 from polyseme.layers.mix import LayerMix
 

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
 from polyseme.config import Config
+from polyseme.inside.encoding import Model
 from polyseme.inside.nearness import (
     Balanced,
     find_nearest,
@@ -29,7 +30,6 @@ from polyseme.inside.nearness import (
 )
 from polyseme.inside.occurrences import Case, Forms, Occurrence, draw, given_occurrences, read_occurrences
 from polyseme.inside.project import project
-from polyseme.models.base import Encoder
 
 Vectors = NDArray[np.float32]
 
@@ -43,31 +43,6 @@ class SensesConfig(Config):
     most: int = Field(500, ge=0)  # occurrences, drawn by the seed; 0: all
     near: int = Field(5, ge=1)  # nearest occurrences of each
     seed: int = Field(0, ge=0)
-
-
-class Encoding(Protocol):
-    """A text as a model sees it."""
-
-    @property
-    def tokens(self) -> list[str]: ...
-
-    @property
-    def offsets(self) -> list[tuple[int, int]]: ...
-
-    @property
-    def layers(self) -> list[Vectors]: ...
-
-
-class Model(Protocol):
-    """What is asked of `Pretrained`, which stands below in the line of packages."""
-
-    @property
-    def encoder(self) -> Encoder: ...
-
-    @property
-    def family(self) -> str: ...
-
-    def encode(self, texts: Sequence[str]) -> Sequence[Encoding]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
