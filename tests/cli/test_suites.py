@@ -1,6 +1,7 @@
 """Suites and questions by command: tables, JSON, and one line for a mistake."""
 
 import json
+from xml.etree import ElementTree
 
 import pytest
 
@@ -56,6 +57,18 @@ def test_minimal_pairs(polyseme, desk, gpt2, bert):
     assert rows(some)[0]["items"] == 2
     again = polyseme("evaluate", bert, "--suite", "minimal-pairs", "--data", "pairs", "--most", 2, "--json")
     assert again == some
+
+
+def test_a_chart_of_the_figures(polyseme, desk, gpt2):
+    told = ["evaluate", gpt2, "--suite", "minimal-pairs", "--data", "pairs"]
+    ended = polyseme(*told, "--chart", "pairs.svg")
+    assert ended.code == 0 and "pairs.svg: the figures" in ended.err
+    drawn = ElementTree.fromstring((desk / "pairs.svg").read_text())
+    labels = [text.text for text in drawn.findall(".//{*}text")]
+    assert "accuracy" in labels and "pairs: phenomenon: one" in labels and len(drawn.findall(".//{*}circle")) == 6
+    for wrong, message in {"pairs.png": "should end in .svg", "no/pairs.svg": "no is no folder"}.items():
+        refused = polyseme(*told, "--chart", wrong)
+        assert refused.code == 2 and message in refused.err
 
 
 def test_prompts(polyseme, desk, gpt2):

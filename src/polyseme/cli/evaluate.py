@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from polyseme.cli.check import columns_of
-from polyseme.cli.console import table, working, write_json
+from polyseme.cli.console import say, table, working, write_json
+from polyseme.errors import ConfigError, DataError
 
 
 def evaluate(
@@ -35,6 +36,7 @@ def evaluate(
     examples: Annotated[str, typer.Option(help="The file that they are drawn from; else the questions.")] = "",
     language: Annotated[str, typer.Option(help="Of prompts: en, zh, or auto, as the questions are.")] = "auto",
     seed: Annotated[int, typer.Option(min=0, help="The same seed draws the same items.")] = 0,
+    chart: Annotated[Path | None, typer.Option(help="Draw the figures with their errors too, as FILE.svg.")] = None,
     json: Annotated[bool, typer.Option("--json", help="A JSON object a figure.")] = False,
 ) -> None:
     """Measure a model on sets that others have made, and say how much of them it knows.
@@ -54,10 +56,14 @@ def evaluate(
       polyseme evaluate runs/skipgram --suite words --data wordsim353.tsv
       polyseme evaluate runs/bert --suite senses --data coarsewsd --most 500
       polyseme evaluate runs/gpt2 --suite likelihood --data 'test/*.txt'
-      polyseme evaluate runs/bert --suite minimal-pairs --data blimp --most 100
+      polyseme evaluate runs/bert --suite minimal-pairs --data blimp --most 100 --chart blimp.svg
       polyseme evaluate runs/gpt2 --suite prompts --data questions.jsonl --shots 4
       polyseme evaluate runs/en-de --suite translate --data test.tsv
     """
+    if chart is not None and chart.suffix != ".svg":
+        raise ConfigError(f"{chart} should end in .svg; leave --chart away for the table alone")
+    if chart is not None and not chart.absolute().parent.is_dir():
+        raise DataError(f"{chart} cannot be written ({chart.parent} is no folder); choose another --chart")
     from polyseme.opening import load
 
     loaded = load(model)
@@ -74,6 +80,16 @@ def evaluate(
     with working("evaluating"):
         told = {"most": most, "shots": shots, "examples": examples, "language": language, "seed": seed}
         scores = loaded.evaluate(data, suite=suite or "words", method=method, **told)
+    if chart is not None:
+        from polyseme.evaluate.chart import draw_figures
+        from polyseme.files import write_file
+
+        drawing = draw_figures(scores, title=f"{Path(model).name}: {suite or 'words'} of {data.name}")
+        try:
+            write_file(chart, drawing)
+        except OSError as error:
+            raise DataError(f"{chart} cannot be written ({error.strerror}); choose another --chart") from None
+        say(f"{chart}: the figures, with two standard errors to either side")
     if json:
         for score in scores:
             write_json(
