@@ -1,0 +1,202 @@
+"""The tables of a report: what families scored, what they cost, and how each is made again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from polyseme.compare.report_plots import icon, numbers
+from polyseme.compare.report_rows import Rows, number_in, text_in
+from polyseme.compare.report_scores import measure_figures, measure_tasks
+from polyseme.compare.report_words import cut, duration, method, name, scored, short
+from polyseme.files import size
+
+MISSING = "–"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """What stands in a table: a text, and the number by which it is sorted."""
+
+    text: str = MISSING
+    value: float | None = None
+    best: bool = False  # beyond noise
+    about: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Columns, and a row of cells for each family."""
+
+    columns: Sequence[str]
+    about: Sequence[str]  # what each column is, in a few words
+    rows: dict[str, list[Cell]]
+    lower: Sequence[bool] = ()  # of which columns less is better
+
+
+def score_table(rows: Rows) -> Table:
+    """What families scored; a figure that is better than all others beyond noise is marked."""
+    measured = [*measure_tasks(rows), *measure_figures(rows)]
+    table: dict[str, list[Cell]] = {family: [] for family in rows.families}
+    for one in measured:
+        best = one.best()
+        for family, cells in table.items():
+            score = one.scores.get(family)
+            told = method(score.method) if score and score.method else ""
+            cells.append(
+                Cell()
+                if score is None
+                else Cell(text=scored(score.value, score.error), value=score.value, best=family == best, about=told)
+            )
+    about = []
+    for one in measured:
+        parts = [one.metric, f"{one.labels:,} labels" if one.labels else "", "" if one.higher else "lower is better"]
+        parts += [one.about if one.kind != "likelihood" else ""]
+        parts += [] if one.baseline is None else [f"nothing learnt: {scored(one.baseline)}"]
+        about.append("; ".join(cut(part, 120) for part in parts if part))
+    return Table(
+        columns=[cut(one.name, 40) for one in measured],
+        about=about,
+        rows=table,
+        lower=[not one.higher for one in measured],
+    )
+
+
+def _counted(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+_COSTS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
+    ("parameters", "parameters", short, "weights of the model"),
+    ("steps", "steps", _counted, "of learning"),
+    ("tokens", "tokens", short, "seen while learning"),
+    ("epochs", "epochs", "{:.2g}".format, "times that it has seen the text"),
+    ("processor_seconds", "processor time", duration, "of learning, all cores together"),
+    ("seconds", "wall time", duration, "of learning"),
+    ("tokens_per_second", "tokens/s", short, "of wall time"),
+    ("preparation_seconds", "preparing", duration, "the text, outside the budget"),
+    ("peak_bytes", "memory", size, "the most that it held"),
+    ("disk_bytes", "on disk", size, "of the model"),
+    ("embedding_seconds", "embedding", duration, "of 1,000 sentences of the test text"),
+)
+
+
+def cost_table(rows: Rows) -> Table:
+    """What families cost."""
+    table: dict[str, list[Cell]] = {}
+    for family, row in rows.families.items():
+        cells = [Cell(text=cut(text_in(row, "size"), 20) or MISSING, about=cut(text_in(row, "rule"), 300))]
+        cells.append(Cell(text=text_in(row, "context")[:20] or MISSING))
+        for key, _, written, _ in _COSTS:
+            value = number_in(row, key)
+            cells.append(Cell() if value is None else Cell(text=written(value), value=value))
+        cells.append(Cell(text=cut(text_in(row, "ends"), 20) or MISSING))
+        table[family] = cells
+    return Table(
+        columns=["size", "context", *(column for _, column, _, _ in _COSTS), "ended"],
+        about=[
+            "as chosen for the budget",
+            "what it sees around a word",
+            *(about for *_, about in _COSTS),
+            "by the budget, or because nothing was left to learn",
+        ],
+        rows=table,
+    )
+
+
+def draw_table(table: Table, rows: Rows, label: str) -> str:
+    """A table whose columns sort it, by click or by key, once a program has come; it scrolls within itself."""
+    head = "".join(
+        f'<th scope="col" title="{escape(about)}"{" data-lower" if table.lower and table.lower[number] else ""}>{escape(column)}</th>'
+        for number, (column, about) in enumerate(zip(table.columns, table.about, strict=True))
+    )
+    known, lines = numbers(rows), []
+    for family, cells in table.rows.items():
+        line = [f'<th scope="row">{icon(known[family])}{escape(cut(name(family), 40))}</th>']
+        for cell in cells:
+            value = "" if cell.value is None else f' data-value="{cell.value!r}"'
+            title = f' title="{escape(cell.about)}"' if cell.about else ""
+            text = escape(cell.text)
+            line.append(f"<td{value}{title}>{f'<b>{text}</b>' if cell.best else text}</td>")
+        lines.append(f"<tr>{''.join(line)}</tr>")
+    return (
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(label)}"><table class="sortable"><thead><tr><th scope="col">family</th>'
+        f"{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+    )
+
+
+def draw_commands(rows: Rows) -> str:
+    """How each row is made again; a program adds buttons that copy."""
+    parts = []
+    whole = text_in(rows.comparison, "command")
+    if whole:
+        parts.append(f"<h3>Everything</h3>{_command(whole)}")
+    known = numbers(rows)
+    for family, row in rows.families.items():
+        command = text_in(row, "command")
+        if command:
+            rule = cut(text_in(row, "rule"), 300)
+            why = f'<p class="faint">Size {escape(cut(text_in(row, "size"), 20))}: {escape(rule)}</p>' if rule else ""
+            parts.append(f"<h3>{icon(known[family])}{escape(cut(name(family), 40))}</h3>{why}{_command(command)}")
+    return "".join(parts)
+
+
+def _command(text: str) -> str:
+    return f'<div class="command"><pre tabindex="0"><code>{escape(text[:2000])}</code></pre></div>'
+
+
+def facts(rows: Rows) -> list[tuple[str, str]]:
+    """What was measured on what, with what, and when."""
+    of = rows.comparison
+    found = [("corpus", cut(text_in(of, "corpus"), 300))]
+    for kind in ("documents", "words", "characters"):
+        parts = [(part, number_in(of, kind, part)) for part in ("train", "dev", "test")]
+        told = ", ".join(
+            f"{value:,.0f} to {verb}"
+            for (_, value), verb in zip(parts, ("learn from", "look at on the way", "measure on"), strict=True)
+            if value is not None
+        )
+        found.append((kind, told))
+    seconds, cores = number_in(of, "processor_seconds"), number_in(of, "cores")
+    spent = [
+        cut(text_in(of, "budget"), 40),
+        "" if cores is None else f"{cores:.0f} cores",
+        "" if seconds is None else f"{duration(seconds)} of processor time for each family",
+    ]
+    found.append(("budget", ", ".join(filter(None, spent))))
+    scored_on, digest = number_in(of, "scored_characters"), cut(text_in(of, "scored_sha256"), 64)
+    found.append(
+        (
+            "likelihood on",
+            "" if scored_on is None else f"the same {scored_on:,.0f} characters of the test text for every family",
+        )
+    )
+    found.append(("their SHA-256", digest))
+    for row in rows.tasks().values():
+        train, test = number_in(row, "train"), number_in(row, "test")
+        parts = [cut(text_in(row, "kind"), 20), cut(text_in(row, "about"), 200), cut(text_in(row, "metric"), 30)]
+        parts += [] if train is None else [f"{train:,.0f} examples to learn from"]
+        parts += [] if test is None else [f"{test:,.0f} to measure on"]
+        parts += ["derived from the corpus"] if row.get("derived") is True else []
+        found.append((f"task {cut(text_in(row, 'name') or text_in(row, 'task'), 60)}", "; ".join(filter(None, parts))))
+    seeds = number_in(of, "seeds")
+    found.append(
+        ("seeds", "" if seeds is None else f"{seeds:.0f} for what is learnt from labels, one for each training")
+    )
+    machine = of.get("machine")
+    if isinstance(machine, dict):
+        threads, memory = number_in(machine, "threads"), number_in(machine, "memory_bytes")
+        parts = [
+            cut(text_in(machine, "processor"), 80),
+            "" if threads is None else f"{threads:.0f} threads",
+            "" if memory is None else f"{size(memory)} of memory",
+        ]
+        found.append(("machine", ", ".join(filter(None, parts))))
+    versions = of.get("versions")
+    if isinstance(versions, dict):
+        found.append(
+            ("versions", ", ".join(f"{cut(str(key), 30)} {cut(str(value), 30)}" for key, value in versions.items()))
+        )
+    found.append(("date", cut(text_in(of, "date"), 30)))
+    return [(key, value) for key, value in found if value]
