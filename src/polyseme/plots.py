@@ -1,6 +1,6 @@
 """Drawings as SVG, which every browser shows: curves with the spread of their points.
 
-`draw_curves` is for paper and for files. A `Chart` stands in a page, and takes its colours, which are others in the dark.
+`draw_curves` is for paper and for files. A `Chart` stands in a page and has its colours, others where it is dark.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Axis:
         """One with some room on both sides of all values."""
         low, high = min(values), max(values)
         if settings.get("logarithmic"):
-            room = (high / low) ** margin if high > low else 1.5
+            room = max(1.2, (high / low) ** margin)
             return cls(low=low / room, high=high * room, **settings)
         room = margin * (high - low) or 0.05 * abs(high) or 0.05
         return cls(low=low - room, high=high + room, **settings)
@@ -141,17 +141,16 @@ class Axis:
     def marked(self) -> list[float]:
         """The numbers that stand beside the axis."""
         ticks = [*self.ticks] or (self._powers() if self.logarithmic else round_numbers(self.low, self.high))
-        every = -(-len(ticks) // _MOST_TICKS) if not self.ticks else 1
-        return ticks[::every]
+        return ticks if self.ticks else ticks[:: -(-len(ticks) // _MOST_TICKS)]
 
     def _powers(self) -> list[float]:
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
-        for factors in ((1,), (1, 3), (1, 2, 5), range(1, 10)):
+        for factors in ((1,), (1, 3), (1, 2, 5)):
             numbers = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
             inside = [number for number in numbers if self.low <= number <= self.high]
             if len(inside) > 2:
                 return inside
-        return inside
+        return round_numbers(self.low, self.high)  # so short that it is nearly even
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,10 +204,10 @@ class Chart:
 
     def rule(self, value: float, about: str) -> str:
         """A level that curves are held against."""
-        y = self.y(value)
+        y, end = self.y(value), self.width - self.right
         return (
-            f'<path class="rule" d="M{self.left} {y:.1f}H{self.width - self.right}"/>'
-            f'<text class="faint" x="{self.width - self.right}" y="{y - 5:.1f}" text-anchor="end">{escape(about)}</text>'
+            f'<path class="rule" d="M{self.left} {y:.1f}H{end}"/>'
+            f'<text class="faint" x="{end}" y="{y - 5:.1f}" text-anchor="end">{escape(about)}</text>'
         )
 
     def _axes(self) -> Iterator[str]:

@@ -133,14 +133,18 @@ def judge(use: Use, parts: Sequence[Measured], rows: Rows) -> Choice:
 
 def _choose(use: Use, measured: Sequence[Measured], few: Sequence[Measured], rows: Rows) -> Choice:
     parts = [one for one in measured if one.kind in use.kinds and one.scores]
-    for scale in use.scales:  # scales are different questions: the first that anybody was asked is the use
-        some = [one for one in parts if one.metric == scale]
-        if some or scale == use.scales[-1]:
-            parts = sorted(some, key=lambda one: -len(one.scores))[:1]
-            break
+    others: list[Measured] = []
+    if use.scales:  # these are different questions: the use is the first that anybody was asked, of the most families
+        scale = next((scale for scale in use.scales if any(one.metric == scale for one in parts)), "")
+        others = sorted((one for one in parts if one.metric == scale), key=lambda one: -len(one.scores))
+        parts = [others.pop(0)] if others else []
     if not parts:
         return Choice(use=use, parts=())
     choice = judge(use, parts, rows)
+    if use.scales:
+        apart = [one for one in others if not set(one.scores) & set(parts[0].scores)]
+        told = [f"On a scale of their own: {listed([*map(name, one.scores)])} ({cut(one.name, 60)})." for one in apart]
+        choice = replace(choice, notes=[*choice.notes, *told])
     fewer = [one for one in few if one.kind in use.kinds and one.scores]
     return replace(choice, few=_with_few(choice, judge(use, fewer, rows))) if fewer else choice
 
@@ -187,33 +191,37 @@ def _nobody(parts: Sequence[Measured]) -> str:
 
 
 def _why(choice: Choice, behind: set[str], rows: Rows) -> str:
-    whole, family = choice.whole, choice.family
-    assert whole is not None and family is not None and choice.best is not None
+    whole, family, best, other = choice.whole, choice.family, choice.best, choice.runner_up
+    assert whole is not None and family is not None and best is not None
+    seconds = number_in(rows.families.get(family, {}), "embedding_seconds")
+    cheapest = "cheapest to use" + ("" if seconds is None else f" ({duration(seconds)} for 1,000 sentences)")
+    equals = [name(one) for one in choice.equals if one != family]
     parts = []
-    if choice.runner_up is None:
+    if other is None:
         parts.append("the only family that was measured on this")
-    elif len(choice.equals) == 1 and choice.beyond_noise:
-        gap = whole.gain(whole.scores[family].value, whole.scores[choice.runner_up].value)
-        parts.append(
-            f"better than {name(choice.runner_up)} by {gap:.3f}, which is more than noise ({choice.margin:.3f})"
-        )
-    elif len(choice.equals) == 1:
-        parts.append(f"ahead, though {name(choice.runner_up)} is within noise ({choice.margin:.3f}) and was ruled out")
-    else:
-        others = [name(other) for other in choice.equals if other != family]
-        how = "the cheapest of them to use"
-        seconds = number_in(rows.families.get(family, {}), "embedding_seconds")
-        how += "" if seconds is None else f" ({duration(seconds)} for 1,000 sentences)"
-        parts.append(f"no different from {listed(others)} beyond noise, and {how}")
+    elif choice.beyond_noise:
+        gap = whole.gain(whole.scores[family].value, whole.scores[other].value)
+        parts.append(f"better than {name(other)} by {gap:.3f}, which is more than noise ({choice.margin:.3f})")
+    elif equals and family == best:
+        parts.append(f"the highest, though {listed(equals)} {_be(equals)} within noise, and the {cheapest} of them")
+    elif equals:
+        gap = whole.gain(whole.scores[best].value, whole.scores[family].value)
+        parts.append(f"{name(best)} is higher by {gap:.3f}, which is within noise; of these equals the {cheapest}")
+    if other is not None and other not in choice.equals and not choice.beyond_noise:
+        reason = "sees no context, which is needed here" if other in behind else "has learnt nothing beyond noise"
+        parts.append(f"{name(other)} is not behind by its mean, but {reason}")
     if choice.context_needed:
-        short_of = [name(one) for one in rows.families if one in behind]
-        parts.append(
-            f"{listed(short_of)} {'see' if len(short_of) > 1 else 'sees'} no context and fall{'s' * (len(short_of) == 1)} short"
-        )
-    if any(whole.scores[one].error is None for one in (family, choice.runner_up) if one):
+        without = [name(one) for one in whole.scores if one in behind]
+        verbs = ("see", "fall") if len(without) > 1 else ("sees", "falls")
+        parts.append(f"{listed(without)} {verbs[0]} no context and {verbs[1]} short")
+    if any(whole.scores[one].error is None for one in (family, other) if one):
         parts.append("how large noise is here is not known")
     told = "; ".join(parts)
     return f"{told[:1].upper()}{told[1:]}."
+
+
+def _be(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def _with_few(choice: Choice, few: Choice) -> str:

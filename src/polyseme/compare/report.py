@@ -8,27 +8,39 @@ from importlib.resources import files
 from pathlib import Path
 
 from polyseme.compare.recommend import Choice, Recommendation, describe_score, recommend
+from polyseme.compare.report_maps import draw_senses
 from polyseme.compare.report_markdown import write_markdown
-from polyseme.compare.report_panels import draw_examples, draw_neighbours, draw_senses
+from polyseme.compare.report_panels import draw_examples, draw_neighbours
 from polyseme.compare.report_plots import (
     COSTS,
+    badge,
     draw_front,
     draw_labels,
     draw_learning,
     draw_legend,
     draw_strip,
     find_qualities,
-    icon,
-    numbers,
 )
 from polyseme.compare.report_rows import Rows, number_in, read_rows, rows_in, text_in
 from polyseme.compare.report_tables import cost_table, draw_commands, draw_table, facts, score_table
-from polyseme.compare.report_words import SCALES, budget, cut, listed, name, scored, short
+from polyseme.compare.report_words import SCALES, budget, cut, listed, name, scored, short, shown
 from polyseme.errors import DataError
 from polyseme.files import write_file
 from polyseme.pages import page
 
 PAGE, MARKDOWN = "report.html", "report.md"
+
+_ERRORS = (
+    "One standard error. For tasks it has the spread over seeds, of their mean, and that of a test set of this size; "
+    "for likelihoods that over documents; for the others that over items. All families answer the same questions, so "
+    "that differences are rather surer than these errors say. Families count as equal where they are no more than two "
+    "standard errors of the difference apart."
+)
+_SCALES = {
+    "causal": "given all that stands before",
+    "bidirectional": "the mean of reading from the left and from the right",
+    "masked": "each token hidden in turn, both sides seen: easier, so a scale of its own",
+}
 
 
 def write_report(folder: Path) -> Path:
@@ -50,7 +62,7 @@ def draw_report(rows: Rows, recommended: Recommendation) -> str:
     """The page."""
     senses, sentences = draw_senses(rows)
     sections = [
-        ("cost", "Quality against cost", _fronts(rows)),
+        ("front", "Quality against cost", _fronts(rows)),
         ("scores", "What each family scored", _scores(rows)),
         ("costs", "What each family cost", _costs(rows)),
         ("learning", "While they learnt", _learning(rows)),
@@ -103,37 +115,42 @@ def _answer(rows: Rows, recommended: Recommendation) -> str:
     items = "".join(f"<li>{escape(limit)}</li>" for limit in limits)
     return (
         f'<section id="answer"><p class="verdict">{escape(first)}</p><p class="because">{escape(second)}</p>'
-        + (f'<div class="cards">{cards}</div>' if cards else "")
+        + (f'<div class="cards">{cards}</div>{_read_cards(rows)}' if cards else "")
         + (f'<h2 class="small">What this does not say</h2><ul class="limits">{items}</ul>' if items else "")
         + "</section>"
     )
 
 
+def _read_cards(rows: Rows) -> str:
+    return (
+        f'{draw_legend(rows, rows.trained)}<p class="faint key">On each line the better is to the right. The band is '
+        "what noise cannot tell from the best, the broken line what is to be had without learning anything.</p>"
+    )
+
+
 def _card(choice: Choice, rows: Rows) -> str:
-    known = numbers(rows)
     parts = [f"<h3>{choice.use.name}</h3>"]
     score = choice.score
     if choice.family is None or score is None:
         parts.append('<p class="family none">none</p>')
     else:
-        parts.append(f'<p class="family">{icon(known[choice.family])}{escape(cut(name(choice.family), 40))}</p>')
-        parts.append(
-            f'<p class="score">{scored(score.value, score.error)} <span class="faint">{escape(cut(describe_score(choice), 90))}</span></p>'
-        )
+        parts.append(f'<p class="family">{badge(choice.family, rows)}</p>')
+        on = shown(describe_score(choice), 90)
+        parts.append(f'<p class="score">{scored(score.value, score.error)} <span class="faint">{on}</span></p>')
     parts.append(draw_strip(choice, rows))
     if choice.runner_up is not None and choice.whole is not None:
         other = choice.whole.scores[choice.runner_up]
         told = "more than noise apart" if choice.beyond_noise else "within noise"
-        if not choice.beyond_noise and choice.whole.beyond_noise(choice.runner_up, str(choice.family)):
+        if choice.whole.beyond_noise(choice.runner_up, str(choice.family)):
             told = "ahead"
         parts.append(
-            f'<p class="next"><span class="faint">next</span> {escape(cut(name(choice.runner_up), 40))} {scored(other.value, other.error)}'
-            f' <span class="faint">{told}</span></p>'
+            f'<p class="next"><span class="faint">next</span> {escape(name(choice.runner_up))} '
+            f'{scored(other.value, other.error)} <span class="faint">{told}</span></p>'
         )
     told = " ".join([choice.why, choice.few, *choice.notes])
-    parts.append(f'<p class="why">{escape(cut(told, 600))}</p>')
+    parts.append(f'<p class="why">{shown(told, 600)}</p>')
     if len(choice.parts) > 1:
-        parts.append(f'<p class="why faint">{escape(cut(_of_each(choice), 400))}</p>')
+        parts.append(f'<p class="why faint">{shown(_of_each(choice), 400)}</p>')
     return f'<article class="card">{"".join(parts)}</article>'
 
 
@@ -163,9 +180,11 @@ def _fronts(rows: Rows) -> str:
     )
     along = "".join(f'<option value="{number}">{escape(cost.name)}</option>' for number, cost in enumerate(costs))
     return (
-        "<p>Up is better, left is cheaper. The line joins the families that none beats in both; the others are hollow.</p>"
+        "<p>Up is better, left is cheaper. The line joins the families that none beats in both; the others are "
+        "hollow.</p>"
         f'<p class="choices" hidden><label>quality <select id="quality">{upwards}</select></label> '
-        f'<label>cost <select id="cost">{along}</select></label></p><div class="wide front-drawing">{"".join(drawings)}</div>'
+        f'<label>cost <select id="cost">{along}</select></label></p>'
+        f'<div class="wide front-drawing">{"".join(drawings)}</div>'
     )
 
 
@@ -203,16 +222,12 @@ def _learning(rows: Rows) -> str:
         for family in rows.families
         if any(row["family"] == family and rows_in(row, "points") for row in rows.of["curve"])
     ]
-    about = {
-        "causal": "given all that stands before",
-        "bidirectional": "the mean of reading from the left and from the right",
-        "masked": "each token hidden in turn, both sides seen; easier, so not to be compared with the others",
-    }
     figures = "".join(
-        f'<figure><figcaption>{escape(SCALES.get(scale, cut(scale, 40)))} <span class="faint">{about.get(scale, "")}</span></figcaption>{drawing}</figure>'
+        f"<figure><figcaption>{shown(SCALES.get(scale, scale), 40)} "
+        f'<span class="faint">{_SCALES.get(scale, "")}</span></figcaption>{drawing}</figure>'
         for scale, drawing in drawn.items()
     )
-    return f'{draw_legend(rows, families)}<div class="figures">{figures}</div>'
+    return f'{draw_legend(rows, families)}<div class="figures three">{figures}</div>'
 
 
 def _labels(rows: Rows) -> str:
@@ -226,29 +241,32 @@ def _labels(rows: Rows) -> str:
             f"<figure><figcaption>{escape(title)}</figcaption>{drawing}</figure>" for title, drawing in drawn
         )
         parts.append(
-            f'<h3>{escape(cut(task, 100))} <span class="faint">{escape(about)}</span></h3><div class="figures">{figures}</div>'
+            f'<h3>{shown(task, 100)} <span class="faint">{escape(about)}</span></h3>'
+            f'<div class="figures">{figures}</div>'
         )
     if not parts:
         return ""
     seen = {row["family"] for row in rows.of["task"]}
     legend = draw_legend(rows, [family for family in rows.families if family in seen])
-    return f"{legend}<p>Bars are one standard error. Hollow marks are linear probes, filled ones were fine-tuned.</p>{''.join(parts)}"
+    about = "Bars are one standard error. Hollow marks are linear probes, filled ones were fine-tuned."
+    return f"{legend}<p>{about}</p>{''.join(parts)}"
 
 
 def _senses(rows: Rows, drawn: str) -> str:
     how = cut(text_in(rows.comparison["ambiguous"], "how"), 300)
     by = text_in(rows.comparison["ambiguous"], "by")
-    found = f"Found by {escape(cut(name(by), 40))}: {escape(how)} " if how and by else ""
+    found = f"Found by {escape(name(by))}: {escape(how.rstrip('.'))}. " if how and by else ""
     return (
-        f"<p>{found}Each mark is a sentence that the word stands in, by its vector there; marks and colours are groups of like "
-        "vectors. A family without context has one vector for all. Point at a mark, or walk by arrow keys, to read.</p>"
-        f"{drawn}"
+        f"<p>{found}Each mark is a sentence that the word stands in, by its vector there; marks and colours are groups "
+        "of like vectors. A family without context has one vector for all. Point at a mark, or walk by arrow keys, to "
+        f"read.</p>{drawn}"
     )
 
 
 def _again(rows: Rows) -> str:
     failures = "".join(
-        f"<li>{escape(cut(name(row['family']), 40))}, {escape(cut(text_in(row, 'stage'), 40) or 'somewhere')}: {escape(cut(text_in(row, 'message'), 500))}</li>"
+        f"<li>{escape(name(row['family']))}, {shown(text_in(row, 'stage') or 'somewhere', 40)}: "
+        f"{shown(text_in(row, 'message'), 500)}</li>"
         for row in rows.of["failure"]
     )
     told = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts(rows))
@@ -256,8 +274,5 @@ def _again(rows: Rows) -> str:
         draw_commands(rows)
         + (f"<h3>What failed</h3><ul>{failures}</ul>" if failures else "")
         + (f'<h3>What was measured on what</h3><dl class="terms">{told}</dl>' if told else "")
-        + "<h3>What ± is</h3><p>One standard error. For tasks it has the spread over seeds, of their mean, and that of a test "
-        "set of this size; for likelihoods that over documents; for the others that over items. All families answer the "
-        "same questions, so that differences are rather surer than these errors say. Families count as equal where they "
-        "are no more than two standard errors of the difference apart.</p>"
+        + f"<h3>What ± is</h3><p>{_ERRORS}</p>"
     )

@@ -64,7 +64,7 @@ def _lines(rows: Rows, recommended: Recommendation) -> Iterator[str]:
             ["", *(plain(word, 40) for word in words)],
             [
                 [
-                    plain(name(family), 40),
+                    plain(name(family)),
                     *(", ".join(plain(other, 40) for other, _ in near[word].get(family, [])) for word in words),
                 ]
                 for family in families
@@ -77,7 +77,8 @@ def _lines(rows: Rows, recommended: Recommendation) -> Iterator[str]:
         if command:
             yield from (f"{plain(title, 40)}:", "", *_fenced(command), "")
     for row in rows.of["failure"]:
-        yield f"- {plain(name(row['family']), 40)} failed ({plain(text_in(row, 'stage'), 40)}): {plain(text_in(row, 'message'), 500)}"
+        stage, message = plain(text_in(row, "stage"), 40), plain(text_in(row, "message"), 500)
+        yield f"- {plain(name(row['family']))} failed ({stage}): {message}"
     told = facts(rows)
     if told:
         yield from ("", "## What was measured on what", "")
@@ -89,11 +90,11 @@ def _choice_row(choice: Choice) -> list[str]:
     following = ""
     if choice.runner_up is not None and choice.whole is not None:
         other = choice.whole.scores[choice.runner_up]
-        following = f"{plain(name(choice.runner_up), 40)} {scored(other.value, other.error)}"
+        following = f"{plain(name(choice.runner_up))} {scored(other.value, other.error)}"
         following += "" if choice.beyond_noise else ", within noise"
     return [
         choice.use.name,
-        f"**{plain(name(choice.family), 40)}**" if choice.family else "none",
+        f"**{plain(name(choice.family))}**" if choice.family else "none",
         scored(score.value, score.error) if score else "",
         plain(describe_score(choice), 100),
         following,
@@ -104,7 +105,7 @@ def _choice_row(choice: Choice) -> list[str]:
 def _of_families(table: Table) -> Iterator[str]:
     body = [
         [
-            plain(name(family), 40),
+            plain(name(family)),
             *(f"**{plain(cell.text, 60)}**" if cell.best else plain(cell.text, 60) for cell in cells),
         ]
         for family, cells in table.rows.items()

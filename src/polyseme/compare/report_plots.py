@@ -12,10 +12,10 @@ from polyseme.compare.report_rows import Rows, number_in, rows_in, text_in
 from polyseme.compare.report_scores import Measured, measure_figures, measure_tasks, noise, task_score
 from polyseme.compare.report_words import METHODS, SCALES, cut, duration, listed, method, name, scored, short
 from polyseme.files import size
-from polyseme.plots import Axis, Chart, Point, colour, mark
+from polyseme.plots import Axis, Chart, Point, mark
 
 _STRIP = 300, 30  # width and height of the scores of a card
-_LETTER = 7.0  # width of a letter of a name, about
+_LETTER = 7.8  # width of a letter of a name, about
 _MOST_POINTS = 200  # of a learning curve
 
 
@@ -56,12 +56,16 @@ def icon(number: int) -> str:
     return f'<svg class="icon" viewBox="-9 -9 18 18" aria-hidden="true">{mark(0, 0, number, size=1.1)}</svg>'
 
 
+def badge(family: str, rows: Rows) -> str:
+    """The mark and the name of a family."""
+    return f"{icon(numbers(rows)[family])}{escape(name(family))}"
+
+
 def draw_legend(rows: Rows, families: Sequence[str]) -> str:
     """Marks and names; a program makes them dim the others."""
     known = numbers(rows)
     items = [
-        f'<li data-thing="{known[family]}">{icon(known[family])}{escape(cut(name(family), 40))}</li>'
-        for family in families
+        f'<li data-thing="{known[family]}">{icon(known[family])}{escape(name(family))}</li>' for family in families
     ]
     return f'<ul class="legend">{"".join(items)}</ul>'
 
@@ -96,17 +100,18 @@ def draw_strip(choice: Choice, rows: Rows) -> str:
     known = numbers(rows)
     for family in sorted(values, key=lambda one: (one == choice.family, values[one])):  # the recommended one on top
         score = whole.scores[family]
-        about = f"{cut(name(family), 40)}: {scored(score.value, score.error)}"
-        parts.append(
-            mark(
-                x(values[family]), height / 2, known[family], size=1.35 if family == choice.family else 0.8, about=about
-            )
-        )
+        about = f"{name(family)}: {scored(score.value, score.error)}"
+        size_of = 1.35 if family == choice.family else 0.8
+        drawn = mark(x(values[family]), height / 2, known[family], size=size_of, about=about)
+        parts.append(f'<g data-thing="{known[family]}">{drawn}</g>')
     about = "; ".join(
-        f"{cut(name(family), 40)} {scored(whole.scores[family].value)}"
+        f"{name(family)} {scored(whole.scores[family].value)}"
         for family in sorted(values, key=lambda one: -values[one])
     )
-    return f'<svg class="chart strip" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(about)}">{"".join(parts)}</svg>'
+    return (
+        f'<svg class="chart strip" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(about)}">'
+        f"{''.join(parts)}</svg>"
+    )
 
 
 def find_qualities(rows: Rows) -> list[Quality]:
@@ -118,11 +123,13 @@ def find_qualities(rows: Rows) -> list[Quality]:
     if shared and len(families) > 1:
         told = f"over {listed([cut(one.name, 30) for one in shared])}"
         means, ranks = _mean_scores(shared, families), _mean_ranks(shared, families)
-        found.append(Quality(name="mean score", about=f"0: nothing learnt, 1: the best family; {told}", values=means))
+        found.append(
+            Quality(name="mean score", about=f"from 0, nothing learnt, to 1, the best family; {told}", values=means)
+        )
         found.append(
             Quality(
                 name="mean rank",
-                about=f"1: the best of all; {told}",
+                about=f"1 is best; {told}",
                 values={family: -rank for family, rank in ranks.items()},
                 written=lambda value: f"{-value:g}",
             )
@@ -157,32 +164,31 @@ def draw_front(rows: Rows, quality: Quality, cost: Cost) -> str:
         up=Axis.around(
             [*ys.values()],
             margin=0.12,
-            name=quality.name + (f" ({quality.about})" if quality.about else ""),
+            name=quality.name,
             written=quality.written,
         ),
         width=760,
         height=400,
     )
     front = find_front(xs, ys)
-    steps = []
-    for number, family in enumerate(front):
-        x, y = chart.x(xs[family]), chart.y(ys[family])
-        steps.append(f"{'H' if number else 'M'}{x:.1f}{'V' if number else ' '}{y:.1f}")
-    parts = [f'<path class="front" d="{"".join(steps)}H{chart.width - chart.right}"/>']
-    known, taken = numbers(rows), [_box(chart.x(xs[family]) - 7, chart.y(ys[family]) + 4, 14.0) for family in xs]
+    known, (line, taken) = numbers(rows), _steps(front, xs, ys, chart)
+    taken += [_box(chart.x(xs[family]) - 7, chart.y(ys[family]) + 4, 14.0) for family in xs]
+    parts = [f'<path class="front" d="{line}"/>']
     for family in sorted(xs, key=lambda one: (one not in front, xs[one])):
         x, y = chart.x(xs[family]), chart.y(ys[family])
-        about = f"{cut(name(family), 40)}: {quality.written(round(ys[family], 3))}, {cost.written(places[family][0])}"
+        about = f"{name(family)}: {quality.written(round(ys[family], 3))}, {cost.written(places[family][0])}"
         label = cut(name(family), 30) + (" (0)" if places[family][0] <= 0 else "")
-        left, base = _room(x, y, _LETTER * len(label), taken, chart)
-        taken.append(_box(left, base, _LETTER * len(label)))
+        across, base, anchor, room = _room(x, y, _LETTER * len(label), taken, chart)
+        taken.append(room)
         weight = ' font-weight="600"' if family in front else ""
         parts.append(
-            f'<g data-thing="{known[family]}">{mark(x, y, known[family], size=1.3, hollow=family not in front, about=about)}'
-            f'<text x="{left:.1f}" y="{base:.1f}"{weight}>{escape(label)}</text></g>'
+            f'<g data-thing="{known[family]}">'
+            f"{mark(x, y, known[family], size=1.3, hollow=family not in front, about=about)}"
+            f'<text x="{across:.1f}" y="{base:.1f}" text-anchor="{anchor}"{weight}>{escape(label)}</text></g>'
         )
-    about = f"{quality.name} against {cost.name}; on the front: {listed([cut(name(family), 40) for family in front])}"
-    return chart.draw(parts, about)
+    about = f"{quality.name} against {cost.name}; on the front: {listed([name(family) for family in front])}"
+    told = f'<p class="faint key">{escape(quality.name)}: {escape(quality.about)}</p>' if quality.about else ""
+    return chart.draw(parts, about) + told
 
 
 def find_front(costs: Mapping[str, float], values: Mapping[str, float]) -> list[str]:
@@ -211,24 +217,22 @@ def draw_learning(rows: Rows) -> dict[str, str]:
             across=Axis(name="processor minutes", low=0.0, high=max(point.x for point in points) * 1.04 or 1.0),
             up=Axis.around(
                 [point.y for point in points],
-                name=f"{SCALES.get(scale, cut(scale, 40))} on the dev text, lower is better",
+                name=f"{SCALES.get(scale, cut(scale, 40))}, lower is better",
             ),
-            width=460,
-            height=300,
+            width=400,
+            height=280,
         )
         parts = [
-            chart.line(
-                line, known[family], about=f"{cut(name(family), 40)}: {line[-1].y:.3f} after {line[-1].x:.2g} min"
-            )
+            chart.line(line, known[family], about=f"{name(family)}: {line[-1].y:.3f} after {line[-1].x:.2g} min")
             for family, line in lines.items()
         ]
-        last = listed([f"{cut(name(family), 40)} {line[-1].y:.3f}" for family, line in lines.items()])
+        last = listed([f"{name(family)} {line[-1].y:.3f}" for family, line in lines.items()])
         drawn[scale] = chart.draw(parts, f"Learning curves; at the end {last}")
     return drawn
 
 
 def draw_labels(rows: Rows, task: str) -> list[tuple[str, str]]:
-    """What labels are worth for a task: a drawing for the linear probe and one for what was fine-tuned, alike in scale."""
+    """What labels are worth for a task: drawings of the linear probe and of what was fine-tuned, alike in scale."""
     lines: dict[bool, dict[tuple[str, str], list[Point]]] = {}
     for row in rows.of["task"]:
         labels, score = number_in(row, "labels"), task_score(rows, row)
@@ -245,7 +249,7 @@ def draw_labels(rows: Rows, task: str) -> list[tuple[str, str]]:
     xs = sorted({point.x for point in points})
     metric = cut(text_in(told, "metric") or "score", 30)
     chart = Chart(
-        across=Axis.around(xs, name="labels, logarithmic", logarithmic=True, written=short, ticks=xs),
+        across=Axis.around(xs, name="labels, logarithmic", logarithmic=True, written="{:,.0f}".format, ticks=xs),
         up=Axis.around(ends if majority is None else [*ends, majority], name=metric),
         width=460,
         height=300,
@@ -257,9 +261,7 @@ def draw_labels(rows: Rows, task: str) -> list[tuple[str, str]]:
         for family, how in order:
             line = sorted(lines[tuned][family, how], key=lambda point: point.x)
             parts.append(
-                chart.line(
-                    line, known[family], hollow=not tuned, about=f"{cut(name(family), 40)}, {cut(method(how), 30)}"
-                )
+                chart.line(line, known[family], hollow=not tuned, about=f"{name(family)}, {cut(method(how), 30)}")
             )
         methods = listed(list(dict.fromkeys(cut(method(how), 30) for _, how in order)))
         title = METHODS["linear"] if not tuned else methods
@@ -296,23 +298,36 @@ def _thin(line: Sequence[Point]) -> list[Point]:
     return [*line[:-1:every], line[-1]] if every > 1 else line
 
 
+def _steps(
+    front: Sequence[str], xs: Mapping[str, float], ys: Mapping[str, float], chart: Chart
+) -> tuple[str, list[tuple[float, float, float, float]]]:
+    """The line through the front, level to the right and then up; and the room that it takes."""
+    places = [(chart.x(xs[family]), chart.y(ys[family])) for family in front]
+    path, taken = f"M{places[0][0]:.1f} {places[0][1]:.1f}", []
+    end = (float(chart.width - chart.right), places[-1][1])
+    for (x, y), (right, up) in zip(places, [*places[1:], end], strict=True):
+        path += f"H{right:.1f}V{up:.1f}"
+        taken += [(x, y - 1, right, y + 1), (right - 1, up, right + 1, y)]
+    return path, taken
+
+
 def _box(left: float, base: float, width: float) -> tuple[float, float, float, float]:
     return left, base - 11, left + width, base + 3
 
 
 def _room(
     x: float, y: float, width: float, taken: Sequence[tuple[float, float, float, float]], chart: Chart
-) -> tuple[float, float]:
-    """Where the name of a mark stands: to a side of it that is free, or else to the right."""
-    sides = [(x + 11, y + 4), (x - 11 - width, y + 4), (x - width / 2, y - 11), (x - width / 2, y + 20)]
-    sides += [(x + 9, y - 9), (x + 9, y + 17), (x - 9 - width, y - 9), (x - 9 - width, y + 17)]
-    for left, base in sides:
-        mine = _box(left, base, width)
-        inside = (
-            mine[0] >= chart.left and mine[2] <= chart.width and mine[1] >= 0 and mine[3] <= chart.height - chart.bottom
-        )
-        if inside and not any(
-            mine[0] < box[2] and box[0] < mine[2] and mine[1] < box[3] and box[1] < mine[3] for box in taken
-        ):
-            return left, base
-    return sides[0]
+) -> tuple[float, float, str, tuple[float, float, float, float]]:
+    """Where the name of a mark stands: to a side of it that is free, or else to the right; and the room it takes."""
+    sides = [(11, 4, "start"), (-11, 4, "end"), (0, -12, "middle"), (0, 21, "middle")]
+    sides += [(9, -9, "start"), (9, 17, "start"), (-9, -9, "end"), (-9, 17, "end")]
+    shift = {"start": 0.0, "end": width, "middle": width / 2}
+    found = [
+        (x + right, y + down, anchor, _box(x + right - shift[anchor], y + down, width)) for right, down, anchor in sides
+    ]
+    for place in found:
+        left, top, right, bottom = place[3]
+        inside = chart.left <= left and right <= chart.width and top >= 0 and bottom <= chart.height - chart.bottom
+        if inside and not any(left < box[2] and box[0] < right and top < box[3] and box[1] < bottom for box in taken):
+            return place
+    return found[0]

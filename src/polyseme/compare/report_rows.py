@@ -1,9 +1,8 @@
-"""The rows of a comparison as a report reads them: whatever is missing, broken or unknown is as if it were not there."""
+"""The rows of a comparison as a report reads them: what is broken or unknown is as if it were not there."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,8 @@ from polyseme.errors import DataError
 
 RESULTS = "results.jsonl"
 Row = Mapping[str, Any]
+
+_LARGEST = 1e18
 
 # What tells rows of a kind apart; of two that are the same in these the last one counts.
 _KEYS = {
@@ -74,7 +75,7 @@ def gather(rows: Iterator[Row] | list[Row]) -> Rows:
     """Rows by kind, the last of each."""
     kept: dict[tuple[Any, ...], Row] = {}
     for row in rows:
-        kind = row.get("row")
+        kind = text_in(row, "row")
         if kind not in _KEYS or not _whole(kind, row):
             continue
         key = (kind, *(repr(row.get(name)) for name in _KEYS[kind]))
@@ -126,8 +127,8 @@ def pairs_in(row: Row, key: str) -> list[tuple[str, float]]:
 
 
 def is_number(found: object) -> bool:
-    """Whether something is a finite number."""
-    return isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
+    """Whether something is a number, and one that anything could be measured in."""
+    return isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < _LARGEST
 
 
 def _whole(kind: str, row: Row) -> bool:

@@ -80,15 +80,16 @@ def measure_figures(rows: Rows) -> list[Measured]:
         if number_in(row, "value") is not None:
             key = (row["measure"], text_in(row, "scale"), text_in(row, "name"))
             groups.setdefault(key, {})[row["family"]] = row
-    order = ["likelihood", *MEASURES]
+    order = ["likelihood", *MEASURES, *SCALES]  # whatever else there is comes behind
+    places = {key: [order.index(part) if part in order else len(order) for part in key] for key in groups}
     found = []
-    for (measure, scale, called), some in sorted(
-        groups.items(), key=lambda item: (order.index(item[0][0]) if item[0][0] in order else len(order), item[0])
-    ):
+    for measure, scale, called in sorted(groups, key=lambda key: (places[key], key)):
+        some = groups[measure, scale, called]
         scores = {family: _figure_score(measure, some[family]) for family in rows.families if family in some}
         scores, left_out = _asked_alike(scores) if measure in ("words", "analogies") else (scores, [])
         if measure == "likelihood":
-            title = SCALES.get(scale, scale or "bits per character")
+            part = called.removeprefix("test text").removeprefix("test").strip(", ")  # a language, or without capitals
+            title = " · ".join(filter(None, [SCALES.get(scale, scale or "bits per character"), part]))
         else:
             title = " · ".join(filter(None, [MEASURES.get(measure, measure), called]))
         found.append(

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from polyseme.compare.report_plots import icon, numbers
-from polyseme.compare.report_rows import Rows, number_in, text_in
+from polyseme.compare.report_plots import badge
+from polyseme.compare.report_rows import Row, Rows, number_in, text_in
 from polyseme.compare.report_scores import measure_figures, measure_tasks
-from polyseme.compare.report_words import cut, duration, method, name, scored, short
+from polyseme.compare.report_words import cut, duration, method, scored, short, shown
 from polyseme.files import size
 
 MISSING = "–"
+_ERROR = re.compile(r" (± \S+)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,22 +109,23 @@ def cost_table(rows: Rows) -> Table:
 
 def draw_table(table: Table, rows: Rows, label: str) -> str:
     """A table whose columns sort it, by click or by key, once a program has come; it scrolls within itself."""
+    lower = [" data-lower" if one else "" for one in table.lower or [False] * len(table.columns)]
     head = "".join(
-        f'<th scope="col" title="{escape(about)}"{" data-lower" if table.lower and table.lower[number] else ""}>{escape(column)}</th>'
-        for number, (column, about) in enumerate(zip(table.columns, table.about, strict=True))
+        f'<th scope="col" title="{escape(about)}"{way}>{escape(column)}</th>'
+        for column, about, way in zip(table.columns, table.about, lower, strict=True)
     )
-    known, lines = numbers(rows), []
+    lines = []
     for family, cells in table.rows.items():
-        line = [f'<th scope="row">{icon(known[family])}{escape(cut(name(family), 40))}</th>']
+        line = [f'<th scope="row">{badge(family, rows)}</th>']
         for cell in cells:
             value = "" if cell.value is None else f' data-value="{cell.value!r}"'
             title = f' title="{escape(cell.about)}"' if cell.about else ""
-            text = escape(cell.text)
+            text = _ERROR.sub(r" <small>\1</small>", escape(cell.text))
             line.append(f"<td{value}{title}>{f'<b>{text}</b>' if cell.best else text}</td>")
         lines.append(f"<tr>{''.join(line)}</tr>")
     return (
-        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(label)}"><table class="sortable"><thead><tr><th scope="col">family</th>'
-        f"{head}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        f'<div class="wide" tabindex="0" role="region" aria-label="{escape(label)}"><table class="sortable">'
+        f'<thead><tr><th scope="col">family</th>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
     )
 
 
@@ -132,13 +135,12 @@ def draw_commands(rows: Rows) -> str:
     whole = text_in(rows.comparison, "command")
     if whole:
         parts.append(f"<h3>Everything</h3>{_command(whole)}")
-    known = numbers(rows)
     for family, row in rows.families.items():
         command = text_in(row, "command")
         if command:
             rule = cut(text_in(row, "rule"), 300)
-            why = f'<p class="faint">Size {escape(cut(text_in(row, "size"), 20))}: {escape(rule)}</p>' if rule else ""
-            parts.append(f"<h3>{icon(known[family])}{escape(cut(name(family), 40))}</h3>{why}{_command(command)}")
+            why = f'<p class="faint">Size {shown(text_in(row, "size"), 20)}: {escape(rule)}</p>' if rule else ""
+            parts.append(f"<h3>{badge(family, rows)}</h3>{why}{_command(command)}")
     return "".join(parts)
 
 
@@ -150,53 +152,46 @@ def facts(rows: Rows) -> list[tuple[str, str]]:
     """What was measured on what, with what, and when."""
     of = rows.comparison
     found = [("corpus", cut(text_in(of, "corpus"), 300))]
+    verbs = {"train": "to learn from", "dev": "to look at on the way", "test": "to measure on"}
     for kind in ("documents", "words", "characters"):
-        parts = [(part, number_in(of, kind, part)) for part in ("train", "dev", "test")]
-        told = ", ".join(
-            f"{value:,.0f} to {verb}"
-            for (_, value), verb in zip(parts, ("learn from", "look at on the way", "measure on"), strict=True)
-            if value is not None
-        )
-        found.append((kind, told))
-    seconds, cores = number_in(of, "processor_seconds"), number_in(of, "cores")
-    spent = [
-        cut(text_in(of, "budget"), 40),
-        "" if cores is None else f"{cores:.0f} cores",
-        "" if seconds is None else f"{duration(seconds)} of processor time for each family",
-    ]
-    found.append(("budget", ", ".join(filter(None, spent))))
-    scored_on, digest = number_in(of, "scored_characters"), cut(text_in(of, "scored_sha256"), 64)
-    found.append(
-        (
-            "likelihood on",
-            "" if scored_on is None else f"the same {scored_on:,.0f} characters of the test text for every family",
-        )
-    )
-    found.append(("their SHA-256", digest))
-    for row in rows.tasks().values():
-        train, test = number_in(row, "train"), number_in(row, "test")
-        parts = [cut(text_in(row, "kind"), 20), cut(text_in(row, "about"), 200), cut(text_in(row, "metric"), 30)]
-        parts += [] if train is None else [f"{train:,.0f} examples to learn from"]
-        parts += [] if test is None else [f"{test:,.0f} to measure on"]
-        parts += ["derived from the corpus"] if row.get("derived") is True else []
-        found.append((f"task {cut(text_in(row, 'name') or text_in(row, 'task'), 60)}", "; ".join(filter(None, parts))))
-    seeds = number_in(of, "seeds")
-    found.append(
-        ("seeds", "" if seeds is None else f"{seeds:.0f} for what is learnt from labels, one for each training")
-    )
-    machine = of.get("machine")
-    if isinstance(machine, dict):
-        threads, memory = number_in(machine, "threads"), number_in(machine, "memory_bytes")
-        parts = [
-            cut(text_in(machine, "processor"), 80),
-            "" if threads is None else f"{threads:.0f} threads",
-            "" if memory is None else f"{size(memory)} of memory",
-        ]
-        found.append(("machine", ", ".join(filter(None, parts))))
-    versions = of.get("versions")
-    if isinstance(versions, dict):
-        found.append(
-            ("versions", ", ".join(f"{cut(str(key), 30)} {cut(str(value), 30)}" for key, value in versions.items()))
-        )
+        counts = (_told(number_in(of, kind, part), "{:,.0f} " + verb) for part, verb in verbs.items())
+        found.append((kind, _joined(*counts)))
+    seconds = number_in(of, "processor_seconds")
+    cores = _told(number_in(of, "cores"), "{:.0f} cores")
+    spent = "" if seconds is None else f"{duration(seconds)} of processor time for each family"
+    found.append(("budget", _joined(cut(text_in(of, "budget"), 40), cores, spent)))
+    same = "the same {:,.0f} characters of the test text for every family"
+    found.append(("likelihood on", _told(number_in(of, "scored_characters"), same)))
+    found.append(("their SHA-256", cut(text_in(of, "scored_sha256"), 64)))
+    found += [(f"task {cut(task, 60)}", _task(row)) for task, row in rows.tasks().items()]
+    seeds = "{:.0f} for what is learnt from labels, one for each training"
+    found.append(("seeds", _told(number_in(of, "seeds"), seeds)))
+    machine, versions = (row if isinstance(row := of.get(key), dict) else {} for key in ("machine", "versions"))
+    memory = number_in(machine, "memory_bytes")
+    threads = _told(number_in(machine, "threads"), "{:.0f} threads")
+    held = "" if memory is None else f"{size(memory)} of memory"
+    found.append(("machine", _joined(cut(text_in(machine, "processor"), 80), threads, held)))
+    every = (f"{cut(str(key), 30)} {cut(str(value), 30)}" for key, value in versions.items())
+    found.append(("versions", _joined(*every)))
     found.append(("date", cut(text_in(of, "date"), 30)))
     return [(key, value) for key, value in found if value]
+
+
+def _task(row: Row) -> str:
+    return _joined(
+        cut(text_in(row, "kind"), 20),
+        cut(text_in(row, "about"), 200),
+        cut(text_in(row, "metric"), 30),
+        _told(number_in(row, "train"), "{:,.0f} examples to learn from"),
+        _told(number_in(row, "test"), "{:,.0f} to measure on"),
+        "derived from the corpus" if row.get("derived") is True else "",
+        by="; ",
+    )
+
+
+def _told(value: float | None, template: str) -> str:
+    return "" if value is None else template.format(value)
+
+
+def _joined(*parts: str, by: str = ", ") -> str:
+    return by.join(filter(None, parts))

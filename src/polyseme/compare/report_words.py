@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from html import escape
 
 NAMES = {
     "onehot": "one-hot",
@@ -51,7 +52,7 @@ _UNITS = {"s": "second", "m": "minute", "h": "hour", "steps": "step", "epochs": 
 
 def name(family: str) -> str:
     """What a family is called."""
-    return NAMES.get(family, family)
+    return NAMES.get(family) or cut(family, 40)
 
 
 def method(key: str) -> str:
@@ -100,3 +101,8 @@ def cut(text: str, most: int) -> str:
     """A text in one line, no longer than it may be, without signs that would turn around what stands beside it."""
     text = " ".join(_TURNING.sub("", text).split())
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def shown(text: str, most: int) -> str:
+    """The same in a page, where it means nothing but itself."""
+    return escape(cut(text, most))
