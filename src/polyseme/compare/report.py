@@ -50,7 +50,7 @@ def write_report(folder: Path) -> Path:
     written = {PAGE: draw_report(rows, recommended), MARKDOWN: write_markdown(rows, recommended)}
     try:
         for file, content in written.items():
-            write_file(folder / file, content)
+            write_file(folder / file, content.encode("utf-8", "replace"))  # JSON may hold halves of characters
     except OSError as error:
         raise DataError(
             f"{folder / PAGE} cannot be written ({error.strerror}); make room, or choose another folder"

@@ -13,7 +13,7 @@ from polyseme.errors import DataError
 RESULTS = "results.jsonl"
 Row = Mapping[str, Any]
 
-_LARGEST = 1e18
+_SMALLEST, _LARGEST = 1e-12, 1e18  # numbers that mean anything
 
 # What tells rows of a kind apart; of two that are the same in these the last one counts.
 _KEYS = {
@@ -100,11 +100,11 @@ def gather(rows: Iterator[Row] | list[Row]) -> Rows:
 
 
 def number_in(row: Row, *keys: str) -> float | None:
-    """A finite number behind some keys."""
+    """A number behind some keys."""
     found: Any = row
     for key in keys:
         found = found.get(key) if isinstance(found, Mapping) else None
-    return float(found) if is_number(found) else None
+    return (float(found) if abs(found) > _SMALLEST else 0.0) if is_number(found) else None
 
 
 def text_in(row: Row, key: str) -> str:
