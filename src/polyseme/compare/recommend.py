@@ -111,7 +111,7 @@ def judge(use: Use, parts: Sequence[Measured], rows: Rows) -> Choice:
         behind |= {family for family in whole.scores if rows.context(family) == STATIC}
     able = [family for family in able if family not in behind] or [max(whole.scores, key=_rank(whole, rows))]
     best = max(able, key=_rank(whole, rows))
-    equals = [family for family in able if not whole.beyond_noise(best, family)]
+    equals = [family for family in able if _level(best, family, [whole, *learnt])]
     family = min(equals, key=lambda one: _cost(rows, one))
     others = [other for other in whole.scores if other != family]
     runner_up = max(others, key=_rank(whole, rows), default=None)
@@ -167,6 +167,13 @@ def _behind_context(parts: Sequence[Measured], rows: Rows) -> set[str]:
     }
 
 
+def _level(best: str, family: str, measured: Sequence[Measured]) -> bool:
+    """Whether a family is as good as the best: not behind in the mean, nor in a part without being ahead in another."""
+    whole, *parts = measured
+    behind, ahead = (any(part.beyond_noise(*pair) for part in parts) for pair in ((best, family), (family, best)))
+    return not whole.beyond_noise(best, family) and (ahead or not behind)
+
+
 def _rank(whole: Measured, rows: Rows):  # type: ignore[no-untyped-def]
     """The better first, of equals the cheaper."""
     return lambda family: (whole.gain(whole.scores[family].value, 0.0), *(-cost for cost in _cost(rows, family)))
@@ -212,8 +219,8 @@ def _why(choice: Choice, behind: set[str], rows: Rows) -> str:
         parts.append(f"{name(other)} is not behind by its mean, but {reason}")
     if choice.context_needed:
         without = [name(one) for one in whole.scores if one in behind]
-        verbs = ("see", "fall") if len(without) > 1 else ("sees", "falls")
-        parts.append(f"{listed(without)} {verbs[0]} no context and {verbs[1]} short")
+        told = f"{len(without)} families" if len(without) > 2 else listed(without)
+        parts.append(f"without context, {told} {'fall' if len(without) > 1 else 'falls'} short")
     if any(whole.scores[one].error is None for one in (family, other) if one):
         parts.append("how large noise is here is not known")
     told = "; ".join(parts)
@@ -266,15 +273,22 @@ def _second_sentence(choices: Sequence[Choice]) -> str:
         told.append(f"differences under about ±{statistics.median(margins):.2g} are noise")
     equal = [choice.use.phrase for choice in chosen if len(choice.equals) > 1]
     if equal:
-        told.append(f"for {listed(equal)} several families are equal within it, and the cheapest to use is named")
+        told.append(
+            f"for {_some(equal, chosen)} several families are equal within it, and the cheapest to use is named"
+        )
     context = [choice.use.phrase for choice in chosen if choice.context_needed]
     if context:
-        told.append(f"for {listed(context)} no family without context can keep up")
+        told.append(f"for {_some(context, chosen)} no family without context can keep up")
     clear = [choice.use.phrase for choice in chosen if len(choice.equals) == 1 and choice.beyond_noise]
     if clear and not equal and not context:
         told.append(f"for {listed(clear)} the lead is more than that")
     sentence = "; ".join(told) or "nothing is known of the noise in these figures"
     return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _some(phrases: Sequence[str], chosen: Sequence[Choice]) -> str:
+    """Uses by name, or how many they are."""
+    return listed(phrases) if len(phrases) < 4 else f"{len(phrases)} of {len(chosen)} uses"
 
 
 def _limits(rows: Rows, choices: Sequence[Choice]) -> list[str]:
@@ -312,7 +326,7 @@ def describe_score(choice: Choice) -> str:
     whole, score = choice.whole, choice.score
     if whole is None or score is None:
         return ""
-    told = [whole.metric if whole.labels or whole.metric == "score" else whole.name]
+    told = [whole.metric if whole.labels and len(choice.parts) == 1 else whole.name]
     told += [method(score.method)] if score.method else []
     told += [f"{whole.labels:,} labels"] if whole.labels else []
     return ", ".join(filter(None, told))

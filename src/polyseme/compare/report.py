@@ -140,11 +140,12 @@ def _card(choice: Choice, rows: Rows) -> str:
     parts.append(draw_strip(choice, rows))
     if choice.runner_up is not None and choice.whole is not None:
         other = choice.whole.scores[choice.runner_up]
-        told = "more than noise apart" if choice.beyond_noise else "within noise"
-        if choice.whole.beyond_noise(choice.runner_up, str(choice.family)):
-            told = "ahead"
+        first = choice.whole.gain(other.value, choice.whole.scores[str(choice.family)].value) > 0
+        place = "highest" if first else "next"
+        apart = choice.beyond_noise or choice.whole.beyond_noise(choice.runner_up, str(choice.family))
+        told = "more than noise apart" if apart else "within noise"
         parts.append(
-            f'<p class="next"><span class="faint">next</span> {escape(name(choice.runner_up))} '
+            f'<p class="next"><span class="faint">{place}</span> {escape(name(choice.runner_up))} '
             f'{scored(other.value, other.error)} <span class="faint">{told}</span></p>'
         )
     told = " ".join([choice.why, choice.few, *choice.notes])

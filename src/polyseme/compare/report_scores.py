@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from polyseme.compare.report_rows import Row, Rows, is_number, number_in, text_in
-from polyseme.compare.report_words import MEASURES, SCALES, name
+from polyseme.compare.report_words import MEASURES, SCALES, listed, name
 
 _CORRELATIONS = ("spearman", "pearson", "correlation", "matthews")
 _OF_NO_KNOWLEDGE = {"words": 0.0, "senses": 0.5, "minimal-pairs": 0.5}
@@ -196,7 +196,7 @@ def together(some: Sequence[Measured]) -> Measured:
     baselines = [one.baseline for one in some if one.baseline is not None]
     return Measured(
         key="mean",
-        name=f"mean of {len(some)}",
+        name=f"mean of {listed([one.about or one.name if one.kind in MEASURES else one.name for one in some])}",
         kind=some[0].kind,
         metric="score",
         higher=some[0].higher,
