@@ -30,6 +30,7 @@ th:first-child, td:first-child {{ text-align: left; }}
 svg text {{ fill: currentColor; }} svg text.faint {{ fill: var(--faint); }}
 .chart .grid {{ stroke: var(--line); }} .chart .tick {{ stroke: var(--faint); fill: none; }}
 .chart .rule {{ stroke: var(--faint); stroke-dasharray: 5 4; }}
+.chart text {{ paint-order: stroke; stroke: var(--ground); stroke-width: 3px; stroke-linejoin: round; }}
 button, select, input {{ font: inherit; color: inherit; background: var(--panel); border: 1px solid var(--line);
   border-radius: 4px; padding: .2rem .6rem; }}
 :focus-visible {{ outline: 2px solid var(--colour-0); outline-offset: 2px; }}

@@ -207,7 +207,7 @@ class Chart:
         y, end = self.y(value), self.width - self.right
         return (
             f'<path class="rule" d="M{self.left} {y:.1f}H{end}"/>'
-            f'<text class="faint" x="{end}" y="{y - 5:.1f}" text-anchor="end">{escape(about)}</text>'
+            f'<text class="faint" x="{end}" y="{y + 14:.1f}" text-anchor="end">{escape(about)}</text>'
         )
 
     def _axes(self) -> Iterator[str]:

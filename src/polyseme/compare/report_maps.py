@@ -9,7 +9,7 @@ from html import escape
 from polyseme.compare.report_panels import draw_panels
 from polyseme.compare.report_plots import badge
 from polyseme.compare.report_rows import Row, Rows, is_number, number_in, rows_in, text_in
-from polyseme.compare.report_words import cut, name
+from polyseme.compare.report_words import cut, listed, name
 from polyseme.pages import COLOURS
 from polyseme.plots import SHAPES, shape
 
@@ -56,7 +56,11 @@ def draw_senses(rows: Rows) -> tuple[str, list[list[list[str]]]]:
         known: dict[tuple[str, str, str], int] = {}
         for place in (place for some in places.values() for place in some):
             known.setdefault(place.parts(), len(known))
-        maps = "".join(_map(family, by_family[family], some, known, rows) for family, some in places.items())
+        # Those that have one vector for all places share a map, as there is nothing to see on any.
+        same = [family for family, some in places.items() if _extent(some) <= _SAME]
+        groups = [same] if same else []
+        groups += [[family] for family in places if family not in same]
+        maps = "".join(_map(some, by_family[some[0]], places[some[0]], known, rows) for some in groups)
         shown = places.get(text_in(ambiguous, "by")) or [*places.values()][-1]
         body = f'{_about(told.get(word, {}))}<div class="maps" data-sentences="{len(sentences)}">{maps}</div>'
         panels.append((word, f"{body}{_READING}{_groups(shown)}"))
@@ -95,9 +99,17 @@ def _about(row: Row) -> str:
     return f'<p class="faint">{", ".join(told)}</p>' if told else ""
 
 
-def _map(family: str, row: Row, places: Sequence[Place], known: dict[tuple[str, str, str], int], rows: Rows) -> str:
+def _extent(places: Sequence[Place]) -> float:
+    sides = ([place.x for place in places], [place.y for place in places])
+    return max((max(side) - min(side) for side in sides if side), default=0.0)
+
+
+def _map(
+    families: Sequence[str], row: Row, places: Sequence[Place], known: dict[tuple[str, str, str], int], rows: Rows
+) -> str:
+    """The map of a family, or that of several which have one vector for all places."""
     xs, ys = [place.x for place in places] or [0.0], [place.y for place in places] or [0.0]
-    extent = max(max(xs) - min(xs), max(ys) - min(ys))
+    extent = _extent(places)
     scale = (_SIZE - 2 * _EDGE) / extent if extent > _SAME else 0.0
     marks = []
     for place in places:
@@ -106,11 +118,12 @@ def _map(family: str, row: Row, places: Sequence[Place], known: dict[tuple[str, 
         marks.append(f'<use {_group(place.group)} x="{x:.1f}" y="{y:.1f}" data-number="{known[place.parts()]}"/>')
     layer = number_in(row, "layer")
     about = "one vector" if not scale else "" if layer is None else f"layer {layer:.0f}"
-    label = escape(", ".join(filter(None, [f"Map of {len(places)} places in {name(family)}", about])))
+    names = " ".join(f'<span class="badge">{badge(family, rows)}</span>' for family in families)
+    label = escape(", ".join(filter(None, [f"Map of {len(places)} places in {listed([*map(name, families)])}", about])))
     return (
-        f'<figure><figcaption>{badge(family, rows)} <span class="faint">{about}</span></figcaption>'
-        f'<svg class="map{"" if scale else " same"}" viewBox="0 0 {_SIZE} {_SIZE}" role="img" aria-label="{label}">'
-        f"{''.join(marks)}</svg></figure>"
+        f'<figure><svg class="map{"" if scale else " same"}" viewBox="0 0 {_SIZE} {_SIZE}" role="img" '
+        f'aria-label="{label}">{"".join(marks)}</svg>'
+        f'<figcaption>{names} <span class="faint">{about}</span></figcaption></figure>'
     )
 
 

@@ -115,10 +115,16 @@ def draw_strip(choice: Choice, rows: Rows) -> str:
 
 
 def find_qualities(rows: Rows) -> list[Quality]:
-    """The mean score and the mean rank over what all families were measured on, then each measurement."""
+    """The mean score and the mean rank over what all were measured on and any has learnt; then each measurement."""
     measured = [*measure_tasks(rows), *measure_figures(rows)]
     families = rows.trained
-    shared = [one for one in measured if one.kind != "likelihood" and all(family in one.scores for family in families)]
+    shared = [
+        one
+        for one in measured
+        if one.kind != "likelihood"
+        and all(family in one.scores for family in families)
+        and any(map(one.beats_nothing, one.scores))
+    ]
     found = []
     if shared and len(families) > 1:
         told = f"over {listed([cut(one.name, 30) for one in shared])}"
@@ -246,23 +252,27 @@ def draw_labels(rows: Rows, task: str) -> list[tuple[str, str]]:
     told = rows.tasks()[task]
     majority = number_in(told, "majority")
     ends = [end for point in points for end in (point.y - point.deviation, point.y + point.deviation)]
+    if majority is not None:  # with room for what is written under it
+        ends += [majority, majority - 0.06 * abs(max(ends) - majority)]
     xs = sorted({point.x for point in points})
     metric = cut(text_in(told, "metric") or "score", 30)
     chart = Chart(
         across=Axis.around(xs, name="labels, logarithmic", logarithmic=True, written="{:,.0f}".format, ticks=xs),
-        up=Axis.around(ends if majority is None else [*ends, majority], name=metric),
+        up=Axis.around(ends, name=metric),
         width=460,
         height=300,
     )
     known, drawn = numbers(rows), []
     for tuned in sorted(lines):
-        parts = [] if majority is None else [chart.rule(majority, "always the commonest answer")]
+        parts = []
         order = sorted(lines[tuned], key=lambda key: known[key[0]])
         for family, how in order:
             line = sorted(lines[tuned][family, how], key=lambda point: point.x)
             parts.append(
                 chart.line(line, known[family], hollow=not tuned, about=f"{name(family)}, {cut(method(how), 30)}")
             )
+        if majority is not None:
+            parts.append(chart.rule(majority, "always the commonest answer"))
         methods = listed(list(dict.fromkeys(cut(method(how), 30) for _, how in order)))
         title = METHODS["linear"] if not tuned else methods
         drawn.append((title, chart.draw(parts, f"{cut(task, 60)}, {title}: {metric} by number of labels")))
@@ -276,7 +286,7 @@ def _mean_scores(shared: Sequence[Measured], families: Sequence[str]) -> dict[st
         best = max(gains.values())
         floor = min(gains.values()) if one.baseline is None else one.gain(one.baseline, 0.0)
         for family in families:
-            scores[family].append((gains[family] - floor) / (best - floor) if best > floor else 0.0)
+            scores[family].append(max(0.0, (gains[family] - floor) / (best - floor)) if best > floor else 0.0)
     return {family: statistics.fmean(values) for family, values in scores.items()}
 
 
