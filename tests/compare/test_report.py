@@ -154,10 +154,17 @@ def test_markdown(folder):
     assert "```\npolyseme pretrain bert" in text and "CoVe failed" in text
 
 
-def test_texts_that_mean_nothing_to_markdown():
-    assert plain("a|b *c* [d](e) <f> `g` # & _h_\nnext") == (
-        r"a\|b \*c\* \[d\]\(e\) &lt;f&gt; \`g\` \# &amp; \_h\_ next"
-    )
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a|b *c* [d](e) <f> `g` & _h_\nnext", r"a\|b \*c\* \[d\](e) &lt;f&gt; \`g\` &amp; \_h\_ next"),
+        ("# no title - nor + list", r"\# no title - nor + list"),
+        ("1. GPT-2", r"1\. GPT-2"),
+        ("> no quote", "&gt; no quote"),
+    ],
+)
+def test_texts_that_mean_nothing_to_markdown(text, written):
+    assert plain(text) == written
 
 
 def test_a_command_cannot_end_its_fence(tmp_path):

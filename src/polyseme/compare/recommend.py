@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from polyseme.compare.report_rows import Rows, number_in, text_in
@@ -174,8 +174,8 @@ def _level(best: str, family: str, measured: Sequence[Measured]) -> bool:
     return not whole.beyond_noise(best, family) and (ahead or not behind)
 
 
-def _rank(whole: Measured, rows: Rows):  # type: ignore[no-untyped-def]
-    """The better first, of equals the cheaper."""
+def _rank(whole: Measured, rows: Rows) -> Callable[[str], tuple[float, ...]]:
+    """The better is more, and of equals the cheaper."""
     return lambda family: (whole.gain(whole.scores[family].value, 0.0), *(-cost for cost in _cost(rows, family)))
 
 
@@ -210,10 +210,10 @@ def _why(choice: Choice, behind: set[str], rows: Rows) -> str:
         gap = whole.gain(whole.scores[family].value, whole.scores[other].value)
         parts.append(f"better than {name(other)} by {gap:.3f}, which is more than noise ({choice.margin:.3f})")
     elif equals and family == best:
-        parts.append(f"the highest, though {listed(equals)} {_be(equals)} within noise, and the {cheapest} of them")
+        parts.append(f"the best mean, though {listed(equals)} {_be(equals)} within noise; and the {cheapest}")
     elif equals:
         gap = whole.gain(whole.scores[best].value, whole.scores[family].value)
-        parts.append(f"{name(best)} is higher by {gap:.3f}, which is within noise; of these equals the {cheapest}")
+        parts.append(f"{name(best)} is ahead by {gap:.3f}, which is within noise; of these equals the {cheapest}")
     if other is not None and other not in choice.equals and not choice.beyond_noise:
         reason = "sees no context, which is needed here" if other in behind else "has learnt nothing beyond noise"
         parts.append(f"{name(other)} is not behind by its mean, but {reason}")
@@ -288,7 +288,9 @@ def _second_sentence(choices: Sequence[Choice]) -> str:
 
 def _some(phrases: Sequence[str], chosen: Sequence[Choice]) -> str:
     """Uses by name, or how many they are."""
-    return listed(phrases) if len(phrases) < 4 else f"{len(phrases)} of {len(chosen)} uses"
+    if len(phrases) < 4:
+        return listed(phrases)
+    return "every use" if len(phrases) == len(chosen) else f"{len(phrases)} of {len(chosen)} uses"
 
 
 def _limits(rows: Rows, choices: Sequence[Choice]) -> list[str]:

@@ -141,7 +141,7 @@ def _card(choice: Choice, rows: Rows) -> str:
     if choice.runner_up is not None and choice.whole is not None:
         other = choice.whole.scores[choice.runner_up]
         first = choice.whole.gain(other.value, choice.whole.scores[str(choice.family)].value) > 0
-        place = "highest" if first else "next"
+        place = "best mean" if first else "next"
         apart = choice.beyond_noise or choice.whole.beyond_noise(choice.runner_up, str(choice.family))
         told = "more than noise apart" if apart else "within noise"
         parts.append(

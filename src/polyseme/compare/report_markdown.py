@@ -10,7 +10,7 @@ from polyseme.compare.report_rows import Rows, pairs_in, text_in
 from polyseme.compare.report_tables import Table, cost_table, facts, score_table
 from polyseme.compare.report_words import cut, listed, name, scored
 
-_MEANT = re.compile(r"([\\`*_{}\[\]()#+!|~$^=-])")
+_MEANT = re.compile(r"([\\`*_{}\[\]|~$^])|^(?=[#+=-])|(?<=^\d)(?=[.)])")  # the last two where a line begins
 _MOST_WORDS, _MOST_NEAR = 12, 6
 
 
@@ -22,7 +22,7 @@ def write_markdown(rows: Rows, recommended: Recommendation) -> str:
 def plain(text: str, most: int = 300) -> str:
     """A text that means nothing to Markdown or HTML."""
     safe = cut(text, most).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MEANT.sub(r"\\\1", safe)
+    return _MEANT.sub(lambda found: f"\\{found[0]}", safe)
 
 
 def _lines(rows: Rows, recommended: Recommendation) -> Iterator[str]:
@@ -31,7 +31,7 @@ def _lines(rows: Rows, recommended: Recommendation) -> Iterator[str]:
     yield from ("", plain(recommended.sentences[0], 2000), "", plain(recommended.sentences[1], 2000), "")
     if recommended.choices:
         yield from _table(
-            ["for", "use", "score", "on", "next", "why"], [_choice_row(choice) for choice in recommended.choices]
+            ["for", "use", "score", "on", "beside it", "why"], [_choice_row(choice) for choice in recommended.choices]
         )
     for limit in recommended.limits:
         yield f"- {plain(limit)}"
