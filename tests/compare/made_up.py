@@ -8,7 +8,7 @@ HOSTILE = "</script><img src=x onerror=alert(1)> & | `code` \u2028 <b>bank</b> \
 FAMILIES = {
     # family: context, parameters, embedding seconds, quality from 0 to 1, scale
     "onehot": ("none", 0, 0.11, 0.10, None),
-    "svd": ("none", 1_050_000, 0.14, 0.35, None),
+    "svd": ("none", 1_050_000, 0.24, 0.35, None),
     "skipgram": ("none", 2_100_000, 0.13, 0.50, None),
     "elmo": ("both", 5_400_000, 9.2, 0.75, "bidirectional"),
     "bert": ("both", 1_500_000, 3.4, 0.85, "masked"),

@@ -63,6 +63,35 @@ def test_the_best_of_a_task(means, family, equals, beyond):
     assert choice.why
 
 
+def test_of_equals_that_cost_nearly_the_same_the_smaller_and_then_the_better():
+    def choose(**sizes):
+        near = [{"row": "family", "family": family, "context": "both", "embedding_seconds": seconds}
+                | ({"disk_bytes": sizes[family]} if sizes else {})
+                for family, seconds in {"bert": 3.0, "elmo": 3.1}.items()]  # fmt: skip
+        return chosen([*scores(bert=0.80, elmo=0.81), *near])["classify"].family
+
+    assert choose() == "elmo"
+    assert choose(bert=10, elmo=11) == "elmo"
+    assert choose(bert=10, elmo=20) == "bert"
+
+
+def test_a_static_family_is_not_chosen_for_want_of_measurements():
+    """What beats it was not measured on every task of the use."""
+    tasks = [TASK, TASK | {"name": "places"}]
+    choice = chosen(scores(svd=0.5, onehot=0.4, bert=0.8) + scores("places", svd=0.6, onehot=0.5), tasks)["classify"]
+    assert choice.family == "bert"
+
+
+def test_an_equal_is_behind_in_no_part():
+    """Here noise cannot tell the means apart, because one part has much of it."""
+    tasks = [TASK | {"test": 50}, TASK | {"name": "places", "test": 5000}]
+    rows = scores(gpt2=0.70, bert=0.80) + scores("places", gpt2=0.60, bert=0.66)
+    choice = chosen(rows, tasks)["classify"]
+    assert not choice.whole.beyond_noise("bert", "gpt2")
+    assert choice.family == "bert" and choice.equals == ["bert"]
+    assert choice.why == "GPT-2 is not behind by its mean, but is behind on places."
+
+
 def test_the_order_of_rows_means_nothing():
     rows = scores(svd=0.80, bert=0.81, elmo=0.815) + scores(labels=50, svd=0.5, bert=0.4, elmo=0.4)
     first = chosen(rows)["classify"]

@@ -1,7 +1,8 @@
 """Which family to use for what, and how sure that is: a pure function of the rows of a comparison.
 
 The best of a use is that with the highest mean at the largest number of labels. Families that are not worse than it by
-more than two standard errors of the difference count as equal to it, and the cheapest to use among them is recommended.
+more than two standard errors of the difference count as equal to it, and the cheapest to use among them is recommended
+(by a quarter at least, else the better).
 A family without context is out wherever one with context is better beyond noise.
 """
 
@@ -17,6 +18,8 @@ from polyseme.compare.report_scores import Measured, Score, measure_figures, mea
 from polyseme.compare.report_words import budget, cut, duration, listed, method, name, scored, short
 
 STATIC = "none"
+_COSTS = ("embedding_seconds", "disk_bytes", "parameters")  # of use
+_MUCH = 1.25  # times as much; timings of one program are farther apart than a few percent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,17 +105,17 @@ def judge(use: Use, parts: Sequence[Measured], rows: Rows) -> Choice:
     notes += [f"None learnt {cut(part.name, 60)}: {_nothing(part)}." for part in parts if part not in learnt and learnt]
     if not learnt:
         return Choice(use=use, parts=parts, whole=parts[0], why=_nobody(parts), notes=notes)
-    learnt = _comparable(learnt)
+    learnt = _comparable(learnt, rows)
     whole = together(learnt)
     notes += [f"{left_out}." for left_out in whole.left_out if left_out not in notes]
     able = [family for family in whole.scores if whole.beats_nothing(family)]
     behind = _behind_context(learnt, rows)
     if use.key == "senses" and any(rows.context(family) not in (STATIC, "") for family in able):
         behind |= {family for family in whole.scores if rows.context(family) == STATIC}
-    able = [family for family in able if family not in behind] or [max(whole.scores, key=_rank(whole, rows))]
+    able = [one for one in able if one not in behind] or [one for one in whole.scores if one not in behind]
     best = max(able, key=_rank(whole, rows))
     equals = [family for family in able if _level(best, family, [whole, *learnt])]
-    family = min(equals, key=lambda one: _cost(rows, one))
+    family = _cheapest(equals, whole, rows)
     others = [other for other in whole.scores if other != family]
     runner_up = max(others, key=_rank(whole, rows), default=None)
     chosen = Choice(
@@ -149,11 +152,12 @@ def _choose(use: Use, measured: Sequence[Measured], few: Sequence[Measured], row
     return replace(choice, few=_with_few(choice, judge(use, fewer, rows))) if fewer else choice
 
 
-def _comparable(parts: Sequence[Measured]) -> list[Measured]:
-    """Measurements that some families have in common: where not even two have all, that of the most families."""
-    common = [family for family in parts[0].scores if all(family in part.scores for part in parts)]
+def _comparable(parts: Sequence[Measured], rows: Rows) -> list[Measured]:
+    """Measurements that some families have in common; where too few have all, that of the most families."""
+    common = {family for family in parts[0].scores if all(family in part.scores for part in parts)}
     most = max(parts, key=lambda part: len(part.scores))
-    return list(parts) if len(common) >= min(2, len(most.scores)) else [most]
+    enough = len(common) >= min(2, len(most.scores)) and common - _behind_context(parts, rows)
+    return list(parts) if enough else [most]
 
 
 def _behind_context(parts: Sequence[Measured], rows: Rows) -> set[str]:
@@ -176,15 +180,22 @@ def _level(best: str, family: str, measured: Sequence[Measured]) -> bool:
 
 def _rank(whole: Measured, rows: Rows) -> Callable[[str], tuple[float, ...]]:
     """The better is more, and of equals the cheaper."""
-    return lambda family: (whole.gain(whole.scores[family].value, 0.0), *(-cost for cost in _cost(rows, family)))
+    return lambda family: (whole.gain(whole.scores[family].value, 0.0), *(-cost for cost in _costs(rows, family)))
 
 
-def _cost(rows: Rows, family: str) -> tuple[float, float, float]:
-    """What it takes to use a family: seconds first, then its size."""
-    row = rows.families.get(family, {})
-    costs = (number_in(row, key) for key in ("embedding_seconds", "disk_bytes", "parameters"))
-    first, second, third = (math.inf if cost is None else cost for cost in costs)
-    return first, second, third
+def _cheapest(families: Sequence[str], whole: Measured, rows: Rows) -> str:
+    """The cheapest to use: by seconds, then by size; where neither differs by much, the better."""
+    costs = {family: _costs(rows, family) for family in families}
+    for place in range(len(_COSTS)):
+        least = min(costs[family][place] for family in families)
+        families = [family for family in families if costs[family][place] <= _MUCH * least]
+    return max(families, key=_rank(whole, rows))
+
+
+def _costs(rows: Rows, family: str) -> tuple[float, ...]:
+    """What it takes to use a family; what is not known of it counts as endless."""
+    costs = (number_in(rows.families.get(family, {}), key) for key in _COSTS)
+    return tuple(math.inf if cost is None else cost for cost in costs)
 
 
 def _nothing(part: Measured) -> str:
@@ -201,7 +212,7 @@ def _why(choice: Choice, behind: set[str], rows: Rows) -> str:
     whole, family, best, other = choice.whole, choice.family, choice.best, choice.runner_up
     assert whole is not None and family is not None and best is not None
     seconds = number_in(rows.families.get(family, {}), "embedding_seconds")
-    cheapest = "cheapest to use" + ("" if seconds is None else f" ({duration(seconds)} for 1,000 sentences)")
+    spent = "" if seconds is None else f" ({duration(seconds)} for 1,000 sentences)"
     equals = [name(one) for one in choice.equals if one != family]
     parts = []
     if other is None:
@@ -210,13 +221,13 @@ def _why(choice: Choice, behind: set[str], rows: Rows) -> str:
         gap = whole.gain(whole.scores[family].value, whole.scores[other].value)
         parts.append(f"better than {name(other)} by {gap:.3f}, which is more than noise ({choice.margin:.3f})")
     elif equals and family == best:
-        parts.append(f"the best mean, though {listed(equals)} {_be(equals)} within noise; and the {cheapest}")
+        verb = "is" if len(equals) == 1 else "are"
+        parts.append(f"the best mean, though {listed(equals)} {verb} within noise; none is much cheaper to use{spent}")
     elif equals:
         gap = whole.gain(whole.scores[best].value, whole.scores[family].value)
-        parts.append(f"{name(best)} is ahead by {gap:.3f}, which is within noise; of these equals the {cheapest}")
+        parts.append(f"{name(best)} is ahead by {gap:.3f}, within noise; of these equals the cheapest to use{spent}")
     if other is not None and other not in choice.equals and not choice.beyond_noise:
-        reason = "sees no context, which is needed here" if other in behind else "has learnt nothing beyond noise"
-        parts.append(f"{name(other)} is not behind by its mean, but {reason}")
+        parts.append(f"{name(other)} is not behind by its mean, but {_reason(choice, other, behind)}")
     if choice.context_needed:
         without = [name(one) for one in whole.scores if one in behind]
         told = f"{len(without)} families" if len(without) > 2 else listed(without)
@@ -227,8 +238,15 @@ def _why(choice: Choice, behind: set[str], rows: Rows) -> str:
     return f"{told[:1].upper()}{told[1:]}."
 
 
-def _be(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
+def _reason(choice: Choice, other: str, behind: set[str]) -> str:
+    """Why a family is not among the equals, though noise cannot tell its mean from that of the best."""
+    if other in behind:
+        return "sees no context, which is needed here"
+    best = str(choice.best)
+    parts = [part for part in choice.parts if {best, other} <= part.scores.keys() and part.beyond_noise(best, other)]
+    if parts:
+        return f"is behind on {listed([cut(part.name, 40) for part in parts])}"
+    return "has learnt nothing beyond noise"
 
 
 def _with_few(choice: Choice, few: Choice) -> str:
