@@ -130,7 +130,7 @@ def measure_tasks(rows: Rows, *, fewest: bool = False) -> list[Measured]:
             if some:
                 scores[family] = max(some, key=lambda score: score.value)
         majority = number_in(told, "majority")
-        if majority is None and metric in _CORRELATIONS:
+        if majority is None and metric in (*_CORRELATIONS, "f1"):
             majority = 0.0
         kind = text_in(told, "kind") or text_in(learnt[0][0], "kind")
         about = text_in(told, "about")

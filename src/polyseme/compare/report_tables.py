@@ -14,6 +14,7 @@ from polyseme.compare.report_words import cut, duration, method, scored, short, 
 from polyseme.files import size
 
 MISSING = "–"
+_SHORT = 0.05  # seconds in which no speed can be told
 _ERROR = re.compile(r" (± \S+)")
 
 
@@ -92,6 +93,8 @@ def cost_table(rows: Rows) -> Table:
         cells.append(Cell(text=text_in(row, "context")[:20] or MISSING))
         for key, _, written, _ in _COSTS:
             value = number_in(row, key)
+            if key == "tokens_per_second" and (number_in(row, "seconds") or 0.0) < _SHORT:
+                value = None
             cells.append(Cell() if value is None else Cell(text=written(value), value=value))
         cells.append(Cell(text=cut(text_in(row, "ends"), 20) or MISSING))
         table[family] = cells
