@@ -227,7 +227,10 @@ def _why(choice: Choice, behind: set[str], rows: Rows) -> str:
         gap = whole.gain(whole.scores[best].value, whole.scores[family].value)
         parts.append(f"{name(best)} is ahead by {gap:.3f}, within noise; of these equals the cheapest to use{spent}")
     if other is not None and other not in choice.equals and not choice.beyond_noise:
-        parts.append(f"{name(other)} is not behind by its mean, but {_reason(choice, other, behind)}")
+        lead = whole.gain(whole.scores[other].value, whole.scores[family].value)
+        parts += ["the best mean"] if lead <= 0 and not equals else []
+        where = "is ahead" if lead > choice.margin else "is within noise"
+        parts.append(f"{name(other)} {where}, but {_reason(choice, other, behind)}")
     if choice.context_needed:
         without = [name(one) for one in whole.scores if one in behind]
         told = f"{len(without)} families" if len(without) > 2 else listed(without)
@@ -239,14 +242,14 @@ def _why(choice: Choice, behind: set[str], rows: Rows) -> str:
 
 
 def _reason(choice: Choice, other: str, behind: set[str]) -> str:
-    """Why a family is not among the equals, though noise cannot tell its mean from that of the best."""
+    """Why a family is not among the equals, though its mean is not behind that of the best."""
     if other in behind:
         return "sees no context, which is needed here"
     best = str(choice.best)
     parts = [part for part in choice.parts if {best, other} <= part.scores.keys() and part.beyond_noise(best, other)]
     if parts:
         return f"is behind on {listed([cut(part.name, 40) for part in parts])}"
-    return "has learnt nothing beyond noise"
+    return "may have learnt nothing"
 
 
 def _with_few(choice: Choice, few: Choice) -> str:

@@ -10,7 +10,7 @@ from html import escape
 from polyseme.compare.report_plots import badge
 from polyseme.compare.report_rows import Row, Rows, number_in, text_in
 from polyseme.compare.report_scores import measure_figures, measure_tasks
-from polyseme.compare.report_words import cut, duration, method, scored, short, shown
+from polyseme.compare.report_words import cut, duration, method, scored, short
 from polyseme.files import size
 
 MISSING = "–"
@@ -57,6 +57,7 @@ def score_table(rows: Rows) -> Table:
         parts = [one.metric, f"{one.labels:,} labels" if one.labels else "", "" if one.higher else "lower is better"]
         parts += [one.about if one.kind != "likelihood" else ""]
         parts += [] if one.baseline is None else [f"nothing learnt: {scored(one.baseline)}"]
+        parts += one.left_out
         about.append("; ".join(cut(part, 120) for part in parts if part))
     return Table(
         columns=[cut(one.name, 40) for one in measured],
@@ -142,7 +143,7 @@ def draw_commands(rows: Rows) -> str:
         command = text_in(row, "command")
         if command:
             rule = cut(text_in(row, "rule"), 300)
-            why = f'<p class="faint">Size {shown(text_in(row, "size"), 20)}: {escape(rule)}</p>' if rule else ""
+            why = f'<p class="faint">{escape(rule[:1].upper() + rule[1:])}</p>' if rule else ""
             parts.append(f"<h3>{badge(family, rows)}</h3>{why}{_command(command)}")
     return "".join(parts)
 
