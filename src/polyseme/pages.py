@@ -11,9 +11,12 @@ COLOURS = ("#0b4fb3", "#d98a00", "#3a9d5d", "#b3261e", "#7b4fb3", "#008a8a", "#6
 
 _LIGHTER = ("#7fb0ff", "#f0b64a", "#74cf94", "#ff8f86", "#c3a1f0", "#5fd0d0", "#b0b0b0")
 
+_BRIGHT = "--ground: #fff; --ink: #1c1c1c; --faint: #666; --line: #ddd; --panel: #f6f6f4; " + " ".join(
+    f"--colour-{number}: {colour};" for number, colour in enumerate(COLOURS)
+)
+
 _STYLE = f"""
-:root {{ color-scheme: light dark; --ground: #fff; --ink: #1c1c1c; --faint: #666; --line: #ddd; --panel: #f6f6f4;
-  {" ".join(f"--colour-{number}: {colour};" for number, colour in enumerate(COLOURS))} }}
+:root {{ color-scheme: light dark; {_BRIGHT} }}
 @media (prefers-color-scheme: dark) {{ :root {{ --ground: #16181b; --ink: #e8e6e3; --faint: #a0a0a0; --line: #3a3d42;
   --panel: #1f2226; {" ".join(f"--colour-{number}: {colour};" for number, colour in enumerate(_LIGHTER))} }} }}
 * {{ box-sizing: border-box; }}
@@ -24,11 +27,14 @@ table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
 th, td {{ padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(--line); }}
 th:first-child, td:first-child {{ text-align: left; }}
 .faint {{ color: var(--faint); }} .wide {{ overflow-x: auto; }} svg {{ max-width: 100%; height: auto; }}
-svg text {{ fill: currentColor; }}
+svg text {{ fill: currentColor; }} svg text.faint {{ fill: var(--faint); }}
+.chart .grid {{ stroke: var(--line); }} .chart .tick {{ stroke: var(--faint); fill: none; }}
+.chart .rule {{ stroke: var(--faint); stroke-dasharray: 5 4; }}
+.chart text {{ paint-order: stroke; stroke: var(--ground); stroke-width: 3px; stroke-linejoin: round; }}
 button, select, input {{ font: inherit; color: inherit; background: var(--panel); border: 1px solid var(--line);
   border-radius: 4px; padding: .2rem .6rem; }}
 :focus-visible {{ outline: 2px solid var(--colour-0); outline-offset: 2px; }}
-@media print {{ body {{ max-width: none; }} }}
+@media print {{ :root {{ color-scheme: light; {_BRIGHT} --ink: #000; }} body {{ max-width: none; padding: 0; }} }}
 """
 
 # A page that asks anything of a network is a mistake, and a browser says so.

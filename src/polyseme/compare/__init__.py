@@ -1,0 +1,1 @@
+"""Every family on one corpus and one budget, and what that says."""
