@@ -1,0 +1,107 @@
+// Attention: where the tokens of a text look, by the drawings of the page that `polyseme attention` writes.
+import { ask } from "../api.js";
+import { asking } from "../asking.js";
+import { calls, library } from "../calls.js";
+import { button, choice, field, form, make, textInput, visible } from "../dom.js";
+import { example } from "../examples.js";
+import { HeadGrid, HeadView } from "../inside/attention_head.js";
+import { readColours } from "../inside/attention_weights.js";
+import { oneModel } from "../models.js";
+import { say } from "../strings.js";
+
+export const can = ["attention"];
+
+// What the drawings say, in the language of the page.
+const spoken = () => ({
+  all: say("allTokens"),
+  looks: (token, others) => say("looksAt", { token, others }),
+  seen: (token, others) => say("isSeenBy", { token, others }),
+  cell: (token, other, weight) => say("looksAt", { token, others: `${other} ${weight}` }),
+  nothing: say("nothingSpecial"),
+  looking: say("tokensLooking"),
+  lookedAt: say("tokensSeen"),
+  weights: (layer, head) => say("weightsOf", { layer, head }),
+  head: (layer, head, label) => say("headNumber", { layer, head }) + (label ? ` · ${label}` : ""),
+});
+
+export function open(context, models) {
+  const model = oneModel(context, models);
+  const text = textInput(context.get("text", example("attention")));
+  const second = textInput(context.get("second", ""));
+  const state = { layer: Number(context.get("layer", "1")) - 1 || 0, head: Number(context.get("head", "1")) - 1 || 0 };
+  const layers = choice([], ""), heads = choice([], ""), label = make("span", { className: "tag" });
+  const view = new HeadView({ spoken: spoken(), turn });
+  const grid = new HeadGrid({ spoken: spoken(), open: (layer, head) => {
+    show(layer, head);
+    one.scrollIntoView({ block: "nearest" });
+  } });
+  const one = make("section", { className: "card" },
+    make("div", { className: "row-of" }, field(say("layer"), layers), field(say("head"), heads), label), view.said, view.view);
+  const results = make("div", { hidden: true }, make("p", { className: "faint" }, say("attentionKeys")), one,
+    make("h3", {}, say("allHeads")), make("p", { className: "faint" }, say("gridHint")), grid.element);
+  const { line, ask: start } = asking(context, results);
+  const called = calls();
+  let found = null;
+
+  const question = () => ({ model: model.chosen.id, input: text.value, ...(second.value.trim() ? { second: second.value } : {}) });
+
+  function run() {
+    const body = question();
+    called.tell({ path: "v1/attention", body }, library(model.chosen, "attention", [body.input, ...(body.second ? [body.second] : [])]));
+    return start(async (signal) => {
+      found = await ask("v1/attention", body, signal);
+      const names = found.tokens.map((token) => ({ shown: visible(token.text), token: token.text }));
+      view.fill([names, names]);
+      readColours();
+      const numbers = (count) => Array.from({ length: count }, (_, place) => make("option", { value: place }, place + 1));
+      layers.replaceChildren(...numbers(found.layers));
+      heads.replaceChildren(...numbers(found.heads));
+      grid.fill({ layers: found.layers, heads: found.heads, mapOf, labels: labels() });
+      results.hidden = false;
+      show(Math.min(state.layer, found.layers - 1), Math.min(state.head, found.heads - 1));
+      return say("headsFound", { layers: found.layers, heads: found.heads, tokens: names.length });
+    });
+  }
+
+  // What each head is called, if the server says so, layer by layer.
+  const labels = () => (found.heads_told ?? []).map((told) => (typeof told === "string" ? told : told.label ?? ""));
+
+  function mapOf(layer, head) {
+    const rows = found.weights[layer][head];
+    return { weights: Float32Array.from(rows.flat()), rows: rows.length, columns: rows[0].length };
+  }
+
+  function show(layer, head) {
+    Object.assign(state, { layer, head });
+    [layers.value, heads.value] = [layer, head];
+    label.textContent = labels()[layer * found.heads + head] ?? "";
+    label.hidden = !label.textContent;
+    view.show(mapOf(layer, head), state);
+    grid.mark(state);
+    context.set({ layer: layer + 1, head: head + 1 }, { entry: false });
+  }
+
+  // Another layer or head, around at the ends.
+  function turn(what, by) {
+    const total = found.layers * found.heads;
+    const place = (state.layer * found.heads + state.head + (what === "head" ? by : by * found.heads) + total) % total;
+    show(Math.floor(place / found.heads), place % found.heads);
+  }
+
+  for (const select of [layers, heads]) select.addEventListener("change", () => show(Number(layers.value), Number(heads.value)));
+  const redraw = () => {
+    if (!found) return;
+    readColours();
+    grid.fill({ layers: found.layers, heads: found.heads, mapOf, labels: labels() });
+    show(state.layer, state.head);
+  };
+  document.addEventListener("repaint", redraw, { signal: context.signal });
+
+  const submit = () => {
+    context.set({ model: model.chosen.id, text: text.value, second: second.value || null });
+    return run();
+  };
+  run();
+  return [form(submit, model.element, field(say("text"), text), field(say("second"), second, { hint: say("secondHint") }),
+    make("div", { className: "buttons" }, button(say("look"), { kind: "main", type: "submit" }))), line, results, called.element];
+}
