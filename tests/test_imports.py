@@ -39,6 +39,7 @@ LINE = [
     "pretrained",
     "opening",
     "making",
+    "serve",
     "cli",
 ]
 TOP = {"__init__", "__main__"}  # these only open the door

@@ -1,0 +1,150 @@
+"""The application: FastAPI for the addresses and the OpenAPI document, behind the guard."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.params import Path as InPath
+from starlette.exceptions import HTTPException
+
+from polyseme.serve import completions, status, texts
+from polyseme.serve.calls import Call, Service, encoded
+from polyseme.serve.errors import CallError
+from polyseme.serve.guard import Guard, Limits
+from polyseme.serve.metrics import Metrics
+from polyseme.serve.schema import ModelEntry, ModelList, Problems
+from polyseme.serve.web import Web, unchanged
+
+CALLS: Mapping[str, Call] = {call.path: call for module in (texts, completions) for call in module.CALLS}
+
+_PROBLEMS = {
+    400: "The request is not as HTTP or JSON has it.",
+    401: "The key is missing or wrong.",
+    404: "There is no such model.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    422: "A value is wrong, or the model cannot do this.",
+    429: "Too many requests are waiting.",
+    503: "The server stops.",
+    504: "It took too long.",
+}
+
+
+def build(
+    service: Service,
+    *,
+    hosts: frozenset[str] | None = None,
+    key: str = "",
+    limits: Limits | None = None,
+    metrics: Metrics | None = None,
+    web: Web | None = None,
+) -> Guard:
+    """The whole application over some models."""
+    metrics = metrics or Metrics()
+    app = FastAPI(title="Polyseme", version=version("polyseme"), openapi_url=None, docs_url=None, redoc_url=None)
+    guard = Guard(app=app, service=service, calls=CALLS, metrics=metrics, key=key, limits=limits or Limits())
+    if hosts is not None:
+        guard.hosts = hosts
+    web = web or Web()
+    for call in CALLS.values():
+        _describe(app, call)
+    status.add(app, guard)
+
+    @app.get("/v1/models", response_model=ModelList, tags=["models"])
+    async def models() -> Response:
+        """List the models that are served, and what each can do."""
+        entries = [served.entry.model_dump() for served in service.models.open_ones]
+        return _json({"object": "list", "data": entries})
+
+    @app.get("/v1/models/{model:path}", response_model=ModelEntry, tags=["models"], responses=_problems(404))
+    async def model(model: Annotated[str, InPath(max_length=500)]) -> Response:
+        """Say what one model is and can do."""
+        return _json(service.models.named(model).entry.model_dump())
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def openapi() -> Response:
+        return _json(document(app))
+
+    @app.get("/{path:path}", include_in_schema=False)
+    async def page(request: Request, path: str) -> Response:
+        file = web.find(path)
+        if file is None:
+            raise CallError(404, "not_found", "there is nothing at this address; see /docs")
+        if unchanged(request.headers.get("if-none-match", ""), file.tag):
+            return Response(status_code=304, headers={**file.headers})
+        return Response(file.content, headers=file.headers)
+
+    @app.exception_handler(CallError)
+    async def refuse(request: Request, refusal: CallError) -> Response:
+        return Response(refusal.body(), refusal.status, {"content-type": "application/json", **refusal.headers})
+
+    @app.exception_handler(HTTPException)
+    async def not_there(request: Request, error: HTTPException) -> Response:
+        codes = {404: "there is nothing at this address; see /docs", 405: "this address is not asked in this way"}
+        refusal = CallError(error.status_code, "http", codes.get(error.status_code, "this cannot be done"))
+        headers = {"content-type": "application/json", **(error.headers or {})}
+        return Response(refusal.body(), refusal.status, headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def wrong(request: Request, error: RequestValidationError) -> Response:
+        refusal = CallError(422, "invalid_value", "a part of the address makes no sense; see /docs")
+        return Response(refusal.body(), refusal.status, {"content-type": "application/json"})
+
+    return guard
+
+
+def _json(content: Any) -> Response:
+    return Response(encoded(content), headers={"content-type": "application/json"})
+
+
+def _describe(app: FastAPI, call: Call) -> None:
+    """Put a call into the document; the guard has answered it before this is reached."""
+
+    async def never() -> None:
+        raise AssertionError
+
+    content: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{call.asked.__name__}"}}
+    extra: Any = call.asked.model_config.get("json_schema_extra", {})
+    content["example"] = extra["examples"][0]
+    more: dict[str, Any] = {"requestBody": {"required": True, "content": {"application/json": content}}}
+    app.add_api_route(
+        call.path,
+        never,
+        methods=["POST"],
+        response_model=call.answer,
+        summary=call.summary.splitlines()[0],
+        operation_id=call.name,
+        tags=["calls"],
+        responses=_problems(*_PROBLEMS),
+        openapi_extra=more,
+    )
+
+
+def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
+    return {code: {"model": Problems, "description": _PROBLEMS[code]} for code in codes}
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document."""
+    if app.openapi_schema is None:
+        made = get_openapi(title=app.title, version=app.version, routes=app.routes, description=_DESCRIPTION)
+        schemas = made["components"]["schemas"]
+        for call in CALLS.values():
+            schema = call.asked.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas.update(schema.pop("$defs", {}))
+            schemas[call.asked.__name__] = schema
+        completing = made["paths"]["/v1/completions"]["post"]["responses"]["200"]["content"]
+        completing["text/event-stream"] = {"schema": {"type": "string"}}
+        app.openapi_schema = made
+    return app.openapi_schema
+
+
+_DESCRIPTION = (
+    "Every model is named by its directory. /v1/models, /v1/embeddings and /v1/completions are those of OpenAI, "
+    "so that its clients work; the others are ours. A model that cannot do a call says so."
+)
