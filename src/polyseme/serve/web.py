@@ -1,4 +1,4 @@
-"""The playground's files, as they lie in web/."""
+"""The playground's files, as they lie in web/, and the drawings that it shares with the pages of polyseme.inside."""
 
 from __future__ import annotations
 
@@ -8,6 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "web"
+_SHARED = {
+    f"inside/{name}": Path(__file__).parents[1] / "inside" / name
+    for name in (
+        "attention_head.css",
+        "attention_head.js",
+        "attention_weights.js",
+        "drawing.js",
+        "word_map.css",
+        "word_map.js",
+    )
+}
 POLICY = (
     "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
     "object-src 'none'; frame-ancestors 'none'"
@@ -53,9 +64,9 @@ class Web:
         kind = _TYPES.get(Path(name).suffix)
         if kind is None or not all(map(_NAME.fullmatch, parts)):
             return None
-        file = self.folder.joinpath(*parts)
+        file = _SHARED.get(name) or self.folder.joinpath(*parts)
         try:
-            if not file.resolve().is_relative_to(self.folder.resolve()):
+            if name not in _SHARED and not file.resolve().is_relative_to(self.folder.resolve()):
                 return None
             state = file.stat()
             seen = (state.st_mtime_ns, state.st_size)

@@ -18,7 +18,8 @@ export function asking(context, results) {
     results?.setAttribute("aria-busy", "true");
     try {
       const said = await work(mine.signal);
-      if (now === mine) settle("", said ?? "");
+      // Whoever sees the answer need not be told that it is there.
+      if (now === mine) settle(said ? "" : "unseen", said || say("done"));
     } catch (error) {
       if (now !== mine) return;
       if (mine.signal.aborted) settle("", say("stopped"));

@@ -95,6 +95,7 @@ const STRINGS = {
     "选左边的词元看它看向哪里，选右边的看谁在看它。按键：↑ ↓ 换词元，← → 换头，Page Up 和 Page Down 换层，Esc 显示全部。"],
   second: ["Second text", "第二段文本"],
   secondHint: ["may be left empty", "可以不填"],
+  weights: ["Weights", "权重"],
   look: ["Look", "查看"],
   allHeads: ["All heads", "所有的头"],
   gridHint: ["A row for each layer, a column for each head. Choose one to open it above.", "每行一层，每列一个头；点选即在上方打开。"],

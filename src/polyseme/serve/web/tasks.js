@@ -131,10 +131,13 @@ function chosenBy(model, values, task) {
     : library(model, "score", [choices.map((each) => ` ${each}`)], { after: choices.map(() => values.context) });
 }
 
-function scored({ data: [found] }) {
-  const shaded = shadedText();
-  for (const { text: token, log_probability: logprob, alternatives = [] } of found.tokens) {
-    shaded.add({ text: token, logprob, alternatives: alternatives.map((other) => ({ text: other.text, logprob: other.log_probability })) });
+function scored({ data: [found] }, values) {
+  const shaded = shadedText(), characters = [...values.text];
+  let before = 0;
+  for (const { text: name, start, end, log_probability: logprob, alternatives = [] } of found.tokens) {
+    shaded.add({ gap: characters.slice(before, start).join(""), text: characters.slice(start, end).join(""), name, logprob,
+      alternatives: alternatives.map((other) => ({ text: other.text, logprob: other.log_probability })) });
+    before = Math.max(before, end);
   }
   const bits = found.bits_per_character;
   return [make("p", {}, make("span", { className: "big" }, typeof bits === "number" ? bits.toFixed(3) : "–"), ` ${say("bitsPerCharacter")} `,

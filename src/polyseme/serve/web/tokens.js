@@ -2,7 +2,7 @@
 import { bars, make, percent, visible } from "./dom.js";
 import { say } from "./strings.js";
 
-const DARKEST = 10; // bits from which on a token is as dark as can be
+const DARKEST = 14; // bits from which on a token is as dark as can be
 
 export function shadedText({ pick } = {}) {
   const text = make("span", { role: "group", "aria-label": say("tokens"), tabIndex: 0, className: "tokens-of" });
@@ -10,33 +10,33 @@ export function shadedText({ pick } = {}) {
   const close = make("div", { className: "close-look", "aria-live": "polite" });
   const scale = make("p", { className: "scale faint" }, say("expected"), make("span", { className: "ramp", "aria-hidden": "true" }), say("unexpected"));
   const element = make("div", { className: "reading" }, make("div", { className: "paper" }, make("div", { className: "shaded" }, before, text), scale), close);
-  let shown = [], chosen = -1;
+  let shown = [], elements = [], chosen = -1;
 
   const hint = () => close.replaceChildren(make("p", { className: "faint" }, say("lookAtToken")));
 
   function look(place) {
     const token = shown[place];
     if (!token) return hint();
-    const { text: word, logprob, alternatives } = token;
+    const { text: written, name: word = written, logprob, alternatives } = token;
     const rows = alternatives.map((other) => ({ ...other, value: Math.exp(other.logprob), marked: other.text === word }));
     if (!rows.some(({ marked }) => marked)) rows.push({ text: word, value: Math.exp(logprob), marked: true });
     const bits = (-logprob / Math.LN2).toFixed(1);
     close.replaceChildren(
-      make("h3", {}, "“", make("span", { className: "token-name" }, visible(word)), "”"),
+      make("h3", {}, "“", make("span", { className: "token-name" }, visible(written)), "”"),
       make("p", { className: "faint" }, say("tokenSaid", { probability: percent(Math.exp(logprob)), bits })),
       bars(rows, { label: say("alternatives"), pick: pick && ((row) => row.text !== word && pick(place, row.text)) }),
       ...(pick ? [make("p", { className: "faint" }, say("pickHint"))] : []));
   }
 
   function choose(place) {
-    text.children[chosen]?.removeAttribute("aria-current");
+    elements[chosen]?.removeAttribute("aria-current");
     chosen = place;
-    text.children[place]?.setAttribute("aria-current", "true");
-    text.children[place]?.scrollIntoView({ block: "nearest" });
+    elements[place]?.setAttribute("aria-current", "true");
+    elements[place]?.scrollIntoView({ block: "nearest" });
     look(place);
   }
 
-  const placeOf = (event) => [...text.children].indexOf(event.target.closest(".token"));
+  const placeOf = (event) => elements.indexOf(event.target.closest(".token"));
   text.addEventListener("mouseover", (event) => placeOf(event) >= 0 && look(placeOf(event)));
   text.addEventListener("mouseleave", () => look(chosen));
   text.addEventListener("click", (event) => placeOf(event) >= 0 && choose(placeOf(event)));
@@ -57,17 +57,18 @@ export function shadedText({ pick } = {}) {
     textUntil: (place) => shown.slice(0, place).map((token) => token.text).join(""),
     // What is to come follows upon a text that was given.
     clear(given = "") {
-      [shown, chosen] = [[], -1];
+      [shown, elements, chosen] = [[], [], -1];
       text.replaceChildren();
       before.textContent = given;
       hint();
     },
-    // {text, logprob, alternatives: [{text, logprob}]}
+    // {text, logprob, alternatives: [{text, logprob}], gap: what stands before it and belongs to no token, name: as the model has it}
     add(token) {
       shown.push(token);
       const weight = Math.min(1, -token.logprob / Math.LN2 / DARKEST);
-      text.append(make("span", { className: "token", style: { "--weight": weight.toFixed(3) },
-        title: percent(Math.exp(token.logprob)) }, token.text));
+      const element = make("span", { className: "token", style: { "--weight": weight.toFixed(3) } }, token.text);
+      elements.push(element);
+      text.append(token.gap ?? "", element);
     },
   };
 }

@@ -29,19 +29,19 @@ export function open(context, models) {
   const text = textInput(context.get("text", example("attention")));
   const second = textInput(context.get("second", ""));
   const state = { layer: Number(context.get("layer", "1")) - 1 || 0, head: Number(context.get("head", "1")) - 1 || 0 };
-  const layers = choice([], ""), heads = choice([], ""), label = make("span", { className: "tag" });
+  const layers = choice([], ""), heads = choice([], ""), parts = choice([], ""), partField = field(say("weights"), parts), label = make("span", { className: "tag" });
   const view = new HeadView({ spoken: spoken(), turn });
   const grid = new HeadGrid({ spoken: spoken(), open: (layer, head) => {
     show(layer, head);
     one.scrollIntoView({ block: "nearest" });
   } });
   const one = make("section", { className: "card" },
-    make("div", { className: "row-of" }, field(say("layer"), layers), field(say("head"), heads), label), view.said, view.view);
+    make("div", { className: "row-of" }, partField, field(say("layer"), layers), field(say("head"), heads), label), view.said, view.view);
   const results = make("div", { hidden: true }, make("p", { className: "faint" }, say("attentionKeys")), one,
     make("h3", {}, say("allHeads")), make("p", { className: "faint" }, say("gridHint")), grid.element);
   const { line, ask: start } = asking(context, results);
   const called = calls();
-  let found = null;
+  let answer = null, found = null; // all weights, and those that are shown: a model that translates has two kinds
 
   const question = () => ({ model: model.chosen.id, input: text.value, ...(second.value.trim() ? { second: second.value } : {}) });
 
@@ -49,22 +49,30 @@ export function open(context, models) {
     const body = question();
     called.tell({ path: "v1/attention", body }, library(model.chosen, "attention", [body.input, ...(body.second ? [body.second] : [])]));
     return start(async (signal) => {
-      found = await ask("v1/attention", body, signal);
-      const names = found.tokens.map((token) => ({ shown: visible(token.text), token: token.text }));
-      view.fill([names, names]);
+      answer = await ask("v1/attention", body, signal);
+      parts.replaceChildren(...[answer, answer.cross].filter(Boolean).map(({ name }, place) => make("option", { value: place }, name)));
+      partField.hidden = parts.length < 2;
+      parts.value = answer.cross && context.get("part") === "1" ? "1" : "0";
       readColours();
-      const numbers = (count) => Array.from({ length: count }, (_, place) => make("option", { value: place }, place + 1));
-      layers.replaceChildren(...numbers(found.layers));
-      heads.replaceChildren(...numbers(found.heads));
-      grid.fill({ layers: found.layers, heads: found.heads, mapOf, labels: labels() });
       results.hidden = false;
-      show(Math.min(state.layer, found.layers - 1), Math.min(state.head, found.heads - 1));
-      return say("headsFound", { layers: found.layers, heads: found.heads, tokens: names.length });
+      fill();
+      return say("headsFound", { layers: found.layers, heads: found.heads, tokens: found.tokens.length });
     });
   }
 
-  // What each head is called, if the server says so, layer by layer.
-  const labels = () => (found.heads_told ?? []).map((told) => (typeof told === "string" ? told : told.label ?? ""));
+  function fill() {
+    found = parts.value === "1" ? answer.cross : answer;
+    const names = (tokens) => tokens.map(({ text: token }) => ({ shown: visible(token), token }));
+    view.fill([names(found.tokens), names(found.seen ?? found.tokens)]);
+    const numbers = (count) => Array.from({ length: count }, (_, place) => make("option", { value: place }, place + 1));
+    layers.replaceChildren(...numbers(found.layers));
+    heads.replaceChildren(...numbers(found.heads));
+    grid.fill({ layers: found.layers, heads: found.heads, mapOf, labels: labels() });
+    show(Math.min(state.layer, found.layers - 1), Math.min(state.head, found.heads - 1));
+  }
+
+  // What each head is called, layer by layer.
+  const labels = () => found.heads_told.map(({ label: called }) => called);
 
   function mapOf(layer, head) {
     const rows = found.weights[layer][head];
@@ -89,6 +97,10 @@ export function open(context, models) {
   }
 
   for (const select of [layers, heads]) select.addEventListener("change", () => show(Number(layers.value), Number(heads.value)));
+  parts.addEventListener("change", () => {
+    context.set({ part: parts.value === "1" ? "1" : null }, { entry: false });
+    fill();
+  });
   const redraw = () => {
     if (!found) return;
     readColours();

@@ -63,7 +63,6 @@ export function open(context, models) {
     return start(async (signal) => {
       const found = await Promise.all(askedModels.map((model) => ask("v1/fill", { model: model.id, input, top: TOP }, signal)));
       results.replaceChildren(...found.map((answer, place) => distribution(askedModels[place].id, answer.data[0].blanks)));
-      return say("done");
     });
   }
 

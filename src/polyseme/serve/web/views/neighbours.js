@@ -52,7 +52,6 @@ export function open(context, models) {
       library(asked[0], kind, Object.values(question()), { top: TOP }));
     return start(async (signal) => {
       results.replaceChildren(...await Promise.all(asked.map((model) => listed(model, signal))));
-      return say("done");
     });
   }
 

@@ -103,9 +103,7 @@ export function open(context) {
   const again = () => start(async (signal) => {
     await fetchAll(signal);
     fill();
-    return "";
-  }).then(() => {
-    if (runs.some(({ training }) => training)) line.textContent = say("live");
+    return runs.some(({ training }) => training) ? say("live") : "";
   });
 
   for (const select of [figure, across]) select.addEventListener("change", () => {

@@ -50,8 +50,8 @@ export function open(context, models) {
     return start(async (signal) => {
       const found = await Promise.all(askedModels.map((model) => ask("v1/senses", { model: model.id, ...body }, signal)));
       points = found[0].layers[0].points.map(({ text, start: from, end }) => {
-        const number = typeof text === "number" ? text : body.texts.indexOf(text);
-        return { text: body.texts[number] ?? String(text), use: uses[number]?.use ?? 0, start: from, end };
+        const { text: whole, use } = uses[text];
+        return { text: whole, use, start: from, end };
       });
       picked = 0;
       cards = found.map(({ layers }, place) => mapCard(askedModels[place], layers));
@@ -72,9 +72,10 @@ export function open(context, models) {
   }
 
   function sentence({ text, start: from, end, use }, number) {
-    const word = make("mark", { style: { "--sense": colour(use) } }, text.slice(from, end));
+    const characters = [...text], part = (...bounds) => characters.slice(...bounds).join("");
+    const marked = make("mark", { style: { "--sense": colour(use) } }, part(from, end));
     const shown = button("", { kind: "plain" });
-    shown.append(icon(use), text.slice(0, from), word, text.slice(end));
+    shown.append(icon(use), part(0, from), marked, part(end));
     shown.addEventListener("mouseenter", () => hover(number));
     shown.addEventListener("mouseleave", () => hover(null));
     shown.addEventListener("focus", () => choose(number));

@@ -62,7 +62,6 @@ function oneTask(context, name, models, fresh) {
     called.tell({ path, body }, python(model.chosen, values, head?.value));
     return start(async (signal) => {
       results.replaceChildren(...show(await ask(path, body, signal), values));
-      return say("done");
     });
   }
 
