@@ -17,7 +17,7 @@ _KEY = "POLYSEME_API_KEY"
 
 
 def serve(
-    model: Annotated[list[str], typer.Argument(help="Directories of models or runs, or files of word vectors.")],
+    model: Annotated[list[str], typer.Argument(help="Directories of models, runs or comparisons; files of vectors.")],
     host: Annotated[str, typer.Option(help="Address to listen on; another than this machine's needs a key.")] = (
         "127.0.0.1"
     ),
@@ -54,20 +54,24 @@ def serve(
     from polyseme.serve.guard import Limits
     from polyseme.serve.models import Models
     from polyseme.serve.run import Address, prepare
+    from polyseme.serve.runs import find_reports
 
     address = Address(host=host, port=port, names=tuple(allow_host or ()))
     if not address.local and not key:
         raise ConfigError(f"{host} can be reached from other machines; give an --api-key, or leave --host away")
-    models = Models([Path(name) for name in model], weights="int8" if quantize == "int8" else "float32")
+    folders, reports = find_reports([Path(name) for name in model])
+    models = Models(folders, weights="int8" if quantize == "int8" else "float32")
     listening = address.bind()
     with working("opening models"):
         models.open()
     for one in models.all:
         if one.problem:
             say(f"{one.name} is not served: {one.problem}")
-    if not models.open_ones and not any(one.is_run for one in models.all):
+    if not models.open_ones and not reports and not any(one.is_run for one in models.all):
         raise CheckpointError("none of these can be served; give the directory of a model or run")
-    serving = prepare(models, listening, address=address, key=key, limits=Limits(requests=queue), num_threads=threads)
+    serving = prepare(
+        models, listening, address=address, key=key, limits=Limits(requests=queue), num_threads=threads, reports=reports
+    )
     serving.run(started=lambda: _announce(serving, models, json, keyed=bool(key)))
     say("stopped")
 

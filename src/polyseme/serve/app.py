@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from fastapi.params import Path as InPath
+from fastapi.responses import HTMLResponse
 from starlette.exceptions import HTTPException
 
-from polyseme.serve import completions, status, texts
+from polyseme.serve import completions, docs, looking, status, tasks, texts
 from polyseme.serve.calls import Call, Service, encoded
 from polyseme.serve.errors import CallError
 from polyseme.serve.guard import Guard, Limits
 from polyseme.serve.metrics import Metrics
+from polyseme.serve.runs import Runs
 from polyseme.serve.schema import ModelEntry, ModelList, Problems
+from polyseme.serve.schema_tasks import Report, Run, RunDetails
 from polyseme.serve.web import Web, unchanged
 
-CALLS: Mapping[str, Call] = {call.path: call for module in (texts, completions) for call in module.CALLS}
+_GROUPS: tuple[Any, ...] = (texts, completions, tasks, looking)
+CALLS: Mapping[str, Call] = {call.path: call for module in _GROUPS for call in module.CALLS}
 
+# A report brings its own program, which reaches nothing: not even us.
+_REPORT_POLICY = (
+    "sandbox allow-scripts allow-popups; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+_REPORT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {"schema": {"type": "string"}}}}}
 _PROBLEMS = {
     400: "The request is not as HTTP or JSON has it.",
     401: "The key is missing or wrong.",
@@ -42,6 +53,7 @@ def build(
     key: str = "",
     limits: Limits | None = None,
     metrics: Metrics | None = None,
+    reports: Mapping[str, Path] | None = None,
     web: Web | None = None,
 ) -> Guard:
     """The whole application over some models."""
@@ -50,7 +62,7 @@ def build(
     guard = Guard(app=app, service=service, calls=CALLS, metrics=metrics, key=key, limits=limits or Limits())
     if hosts is not None:
         guard.hosts = hosts
-    web = web or Web()
+    web, runs = web or Web(), Runs(service.models, dict(reports or {}))
     for call in CALLS.values():
         _describe(app, call)
     status.add(app, guard)
@@ -65,6 +77,33 @@ def build(
     async def model(model: Annotated[str, InPath(max_length=500)]) -> Response:
         """Say what one model is and can do."""
         return _json(service.models.named(model).entry.model_dump())
+
+    @app.get("/v1/runs", response_model=list[Run], tags=["runs"])
+    def all_runs() -> Response:
+        """List the runs among what is served, and how far each is."""
+        return _json(runs.all())
+
+    @app.get("/v1/runs/{name:path}", response_model=RunDetails, tags=["runs"], responses=_problems(404))
+    def one_run(name: Annotated[str, InPath(max_length=500)]) -> Response:
+        """Show how a run has learnt so far."""
+        return _json(runs.details(name))
+
+    @app.get("/v1/reports", response_model=list[Report], tags=["runs"])
+    async def all_reports() -> Response:
+        """List the reports of comparisons that were given."""
+        return _json([{"name": name} for name in runs.reports])
+
+    @app.get("/v1/reports/{name:path}", tags=["runs"], responses=_REPORT | _problems(404), response_class=HTMLResponse)
+    def one_report(name: Annotated[str, InPath(max_length=500)]) -> Response:
+        """Show a report, as a page that stands alone."""
+        headers = {"content-type": "text/html; charset=utf-8", "content-security-policy": _REPORT_POLICY}
+        return Response(runs.report(name), headers=headers)
+
+    @app.get("/docs", include_in_schema=False)
+    async def calls(request: Request) -> Response:
+        text = docs.docs_page(document(app), f"http://{request.headers['host']}")
+        headers = {"content-type": "text/html; charset=utf-8", "content-security-policy": docs.POLICY}
+        return Response(text, headers=headers)
 
     @app.get("/openapi.json", include_in_schema=False)
     async def openapi() -> Response:

@@ -21,6 +21,7 @@ import torch
 
 from polyseme.errors import PolysemeError
 from polyseme.reading import BATCH_TOKENS
+from polyseme.serve.errors import CallError
 
 logger = logging.getLogger(__name__)
 
@@ -194,7 +195,7 @@ class Worker:
                 for one in taken:
                     self._run([one])
                 return
-            if not isinstance(error, PolysemeError):
+            if not isinstance(error, PolysemeError | CallError):
                 logger.error("a request failed", exc_info=error)
             _finish([(taken[0][0].future, None, error)])
             return

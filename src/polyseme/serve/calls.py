@@ -68,7 +68,7 @@ def num_tokens(item: Any) -> int:
         return len(item.encode("utf-8", "replace")) // 3 + 2
     if isinstance(item, list | tuple):
         return sum(map(num_tokens, item))
-    return 1
+    return num_tokens(list(item.values())) if isinstance(item, dict) else 1
 
 
 def listed(given: Item | list[Item]) -> list[Item]:

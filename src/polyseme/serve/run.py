@@ -8,8 +8,9 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import uvicorn
 
@@ -130,6 +131,7 @@ def prepare(
     key: str = "",
     limits: Limits | None = None,
     num_threads: int = 0,
+    reports: Mapping[str, Path] | None = None,
 ) -> Serving:
     """Put a server together over models that are opened."""
     address = address or Address()
@@ -138,7 +140,7 @@ def prepare(
     metrics = Metrics()
     worker = Worker(num_threads=num_threads or os.cpu_count() or 1, observer=metrics)
     service = Service(models=models, worker=worker)
-    guard = build(service, hosts=address.hosts, key=key, limits=limits, metrics=metrics)
+    guard = build(service, hosts=address.hosts, key=key, limits=limits, metrics=metrics, reports=reports)
     config = uvicorn.Config(
         guard,
         http=Connection,
