@@ -4,10 +4,10 @@ BIN := .venv/bin
 export TOKENIZERS_PARALLELISM ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check bench screenshots clean
 
 help: ## say what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 20
 
 demo: .venv/installed ## train a small BERT and a small GPT-2 on the docstrings of this machine (about five minutes)
 	$(BIN)/polyseme pretrain bert --corpus docstrings --budget 80s --out runs/docstrings-bert --resume
@@ -36,6 +36,9 @@ bench: .venv/developing ## measure against other tools on this machine
 	$(BIN)/python benchmarks/glove.py
 	$(BIN)/python benchmarks/next_word.py
 	$(BIN)/python benchmarks/minimal_pairs.py
+
+screenshots: .venv/developing ## pictures of every view of the playground, to be looked at (some five minutes)
+	$(BIN)/python tests/serve/screenshots.py
 
 clean: ## remove the virtual environment and what demo and tests left
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Tiny models of every kind that the playground shows something of, a server over them, and a browser before it."""
+"""Tiny models of every kind that the playground shows something of, and a server over them."""
 
 import json
 import threading
@@ -16,10 +16,17 @@ def make_models(folder, corpus):
     """Directories of a BERT, a GPT-2, an SVD, a Transformer that translates, and a BERT with a head for every task."""
     for family, budget in (("svd", None), ("bert", "10steps"), ("gpt2", "10steps")):
         settings = TINY if family != "svd" else ["tokenizer.min_count=1", "plan.threads=1"]
-        ps.pretrain(family, corpus=corpus, dev=corpus, out=folder / family, size="tiny", budget=budget, settings=settings)
+        ps.pretrain(
+            family, corpus=corpus, dev=corpus, out=folder / family, size="tiny", budget=budget, settings=settings
+        )
     files = _labelled(folder / "labelled")
     ps.pretrain(
-        "transformer", corpus=files.pop("translated"), out=folder / "transformer", size="tiny", budget="3steps", settings=TINY
+        "transformer",
+        corpus=files.pop("translated"),
+        out=folder / "transformer",
+        size="tiny",
+        budget="3steps",
+        settings=TINY,
     )
     ps.finetune(folder / "bert", train=files, out=folder / "tuned", budget="3steps", settings=["plan.threads=1"])
     return [folder / name for name in ("bert", "gpt2", "svd", "transformer", "tuned")]
@@ -56,10 +63,12 @@ def serving(folders, *, key=""):
     """The address of a server over some models, in a thread of this process."""
     from polyseme.serve.models import Models
     from polyseme.serve.run import Address, prepare
+    from polyseme.serve.runs import find_reports
 
-    models = Models([Path(folder) for folder in folders])
+    found, reports = find_reports([Path(folder) for folder in folders])
+    models = Models(found)
     models.open()
-    server = prepare(models, Address(port=0).bind(), key=key, num_threads=1)
+    server = prepare(models, Address(port=0).bind(), key=key, num_threads=1, reports=reports)
     started = threading.Event()
     thread = threading.Thread(target=server.run, args=(started.set,), daemon=True)
     thread.start()

@@ -42,7 +42,12 @@ def folders(corpus_file, tmp_path_factory):
     place = tmp_path_factory.mktemp("served")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POLYSEME_CACHE", str(place / "cache"))
-        return make_models(place, corpus_file)
+        folders = make_models(place, corpus_file)
+    report = place / "compared"
+    report.mkdir()
+    script = "document.body.append(String(window.origin)); try { parent.document.title = 'taken' } catch {}"
+    (report / "report.html").write_text(pages.page("report", "<h1>All families</h1>", script=script))
+    return [*folders, report]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +64,7 @@ def address(browser, folders):  # no server is started where there is no browser
 
 
 class Playing:
-    """The playground in a browser, which has nothing to complain about and asks its own server alone."""
+    """The playground in a browser, which has nothing to complain about and asks nobody but its own server."""
 
     def __init__(self, visit, address):
         self.visit, self.page, self.address = visit, visit.page, address
@@ -73,7 +78,7 @@ class Playing:
 
     def check(self):
         assert self.visit.complaints == []
-        own = (self.address, "about:blank", "data:")
+        own = ("http://127.0.0.1:", "about:blank", "data:")
         assert [url for url in self.visit.requests if not url.startswith(own)] == []
 
 
@@ -118,7 +123,9 @@ def test_each_view(play, view, language, width):
 
 @pytest.mark.parametrize("task", ["classify", "tag", "pair", "similarity", "answer", "choose", "translate", "score"])
 def test_each_task(play, task):
-    page = play.open("tasks", {"task": task, "text": HOSTILE, "passage": HOSTILE, "first": HOSTILE, "choices": f"{HOSTILE}\na"})
+    page = play.open(
+        "tasks", {"task": task, "text": HOSTILE, "passage": HOSTILE, "first": HOSTILE, "choices": f"{HOSTILE}\na"}
+    )
     answered(page, ".results > *")
     assert page.locator("[role=tab][aria-selected=true]").inner_text().lower() == task
     assert page.locator(".status.wrong").count() == 0 and page.locator("img").count() == 1
@@ -132,7 +139,7 @@ def test_whatever_models_say_is_text(play):
     answer = {"model": "bert", "data": [{"index": 0, "blanks": [{"start": 0, "end": 6, "candidates": guesses}]}]}
     play.page.route("**/v1/fill", lambda route: route.fulfill(json=answer))
     drawing = '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script><foreignObject/>'
-    drawing += '<text style="color: red">chart</text><image href="http://127.0.0.1:1/"/></svg>'
+    drawing += '<text style="color: red">chart</text><image href="http://elsewhere.test/"/></svg>'
     runs = [{"name": HOSTILE, "family": HOSTILE, "steps": 1, "done": 1, "training": False, "figures": []}]
     play.page.route("**/v1/runs", lambda route: route.fulfill(json=runs))
     play.page.route("**/v1/runs/*", lambda route: route.fulfill(json={"history": [], "probe": drawing}))
@@ -147,6 +154,8 @@ def test_whatever_models_say_is_text(play):
     answered(page, "tbody tr")
     assert HOSTILE in page.locator("tbody").inner_text() and page.locator("img").count() == 1
     play.page.unroute_all()
+    assert all("has been blocked" in complaint for complaint in play.visit.complaints), "what the drawing tried"
+    play.visit.complaints.clear()
 
 
 # --- by keys alone ---------------------------------------------------------------------------------------------------
@@ -252,7 +261,7 @@ def test_keys_tasks(play):
 
 
 def test_keys_neighbours(play):
-    page = play.open("neighbours", {"models": "svd", "word": "bank"})
+    page = play.open("neighbours", {"models": "svd", "word": "bank", "a": "old", "b": "bank", "c": "new"})
     answered(page, ".bars li")
     first = page.locator(".bars .name").first
     word = first.inner_text()
@@ -261,6 +270,7 @@ def test_keys_neighbours(play):
     assert page.get_by_label("Word", exact=True).input_value() == word
     page.get_by_role("tab", name="Analogies").press("Enter")
     assert page.get_by_label("its partner").is_visible()
+    answered(page, ".bars li")
 
 
 def test_keys_runs(play):
@@ -271,6 +281,16 @@ def test_keys_runs(play):
     page.get_by_label("Show bert").press("Space")
     assert page.locator(".legend li").count() == curves - 1
     assert "without=bert" in page.url
+
+
+def test_a_report_is_shown_and_reaches_nothing_of_ours(play):
+    page = play.open("runs")
+    page.get_by_role("button", name="Show here").press("Enter")
+    framed = page.frame_locator("iframe")
+    framed.get_by_text("null").wait_for()  # the origin of what is kept apart
+    assert framed.locator("h1").inner_text() == "All families"
+    assert page.title() == "Runs · Polyseme"
+    assert page.get_by_role("link", name="compared").get_attribute("href") == f"{play.address}/v1/reports/compared"
 
 
 def test_views_by_keys(play):
@@ -297,7 +317,10 @@ def test_the_address_says_it_all(play):
     page.goto(shared)
     page.locator(".status", has_text="tokens").wait_for()
     assert page.get_by_label("Text to go on from").input_value() == "a bat\nslept & 银行 100%?#"
-    assert (page.get_by_label("Seed").input_value(), page.get_by_role("spinbutton", name="Tokens").input_value()) == ("7", "9")
+    assert (page.get_by_label("Seed").input_value(), page.get_by_role("spinbutton", name="Tokens").input_value()) == (
+        "7",
+        "9",
+    )
     assert page.locator(".shaded").inner_text() == written, "the same seed writes the same"
     page.get_by_label("Text to go on from").fill("again")
     page.get_by_role("button", name="Write").click()
@@ -309,9 +332,9 @@ def test_the_address_says_it_all(play):
 
 
 def test_language_and_light_stay(play):
-    page = play.open("neighbours")
+    page = play.open("fill")
     page.get_by_role("button", name="中文").click()
-    assert page.locator("h1").inner_text() == "近邻" and "lang=zh" in page.url
+    assert page.locator("h1").inner_text() == "填空" and "lang=zh" in page.url
     page.get_by_label("浅色或深色").select_option("dark")
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(22, 24, 27)"
     page.get_by_role("link", name="训练").click()
@@ -323,8 +346,7 @@ def test_language_and_light_stay(play):
 
 def test_a_key_is_asked_for(play, folders):
     with serving(folders[:1], key="open sesame") as locked:
-        own, play.address = play.address, locked
-        page = play.open("fill")
+        page = play.open("fill", address=locked)
         page.get_by_label("API key").fill("wrong")
         page.keyboard.press("Enter")
         page.locator("[role=alert]", has_text="another one").wait_for()
@@ -333,26 +355,23 @@ def test_a_key_is_asked_for(play, folders):
         answered(page, ".bars li")
         page.locator(".calls summary").click()
         assert "$POLYSEME_API_KEY" in page.locator("pre").first.inner_text()
-        assert "sesame" not in page.url + page.evaluate("JSON.stringify([localStorage, sessionStorage, document.cookie])")
+        assert "sesame" not in page.url + page.evaluate(
+            "JSON.stringify([localStorage, sessionStorage, document.cookie])"
+        )
         assert all("401" in complaint for complaint in play.visit.complaints), "a browser tells of every refusal"
         play.visit.complaints.clear()
-        play.check()
-        play.visit.requests.clear()
-        play.address = own
+        page.goto("about:blank")
 
 
 def test_what_no_model_can(play, folders):
     with serving([folders[2]]) as little:
-        own, play.address = play.address, little
-        page = play.open("fill")
+        page = play.open("fill", address=little)
         assert "bert, roberta" in page.locator(".notice").inner_text()
         assert "polyseme pretrain bert" in page.locator(".notice code").inner_text()
         assert page.locator("nav .unable").count() >= 3
-        page = play.open("write", {"lang": "zh"})
+        page = play.open("write", {"lang": "zh"}, address=little)
         assert "从左往右" in page.locator(".notice").inner_text()
-        play.check()
-        play.visit.requests.clear()
-        play.address = own
+        page.goto("about:blank")
 
 
 def test_errors_are_one_line(play):
@@ -377,7 +396,9 @@ def test_errors_are_one_line(play):
 
 
 def sources():
-    return {path.name: path.read_text() for folder in (WEB, WEB / "views") for path in folder.iterdir() if path.is_file()}
+    return {
+        path.name: path.read_text() for folder in (WEB, WEB / "views") for path in folder.iterdir() if path.is_file()
+    }
 
 
 def test_every_string_has_both_languages():

@@ -45,7 +45,7 @@ export function curves(series, { label, across }) {
   for (const { name, number, points: mine, dots } of series) {
     const colour = `var(--colour-${number % 7})`, places = mine.map(([x, y]) => `${right(x).toFixed(1)},${down(y).toFixed(1)}`);
     const drawn = make("g", { style: { color: colour } }, make("title", {}, name));
-    if (mine.length > 1) drawn.append(make("polyline", { points: places.join(" "), class: dots ? "curve dotted" : "curve" }));
+    if (mine.length > 1) drawn.append(make("polyline", { points: places.join(" "), class: `curve${dots ? " dotted" : ""}${number > 6 ? " again" : ""}` }));
     if (dots || mine.length === 1) drawn.append(...mine.map(([x, y]) => make("circle", { cx: right(x), cy: down(y), r: 3.5, class: "dot" })));
     parts.push(drawn);
   }
@@ -54,7 +54,7 @@ export function curves(series, { label, across }) {
 
 export function legend(series) {
   return make("ul", { className: "legend" }, ...series.map(({ name, number }) =>
-    make("li", {}, make("span", { className: "swatch", style: { "--mine": `var(--colour-${number % 7})` } }), name)));
+    make("li", {}, make("span", { className: number > 6 ? "swatch again" : "swatch", style: { "--mine": `var(--colour-${number % 7})` } }), name)));
 }
 
 const KNOWN = new Set(["svg", "g", "rect", "path", "text", "tspan", "title", "circle", "line", "polyline"]);

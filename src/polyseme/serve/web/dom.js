@@ -53,9 +53,10 @@ export function form(submit, ...children) {
   return element;
 }
 
-// Probabilities as bars, which are a list to those who hear them; with `pick`, each is a button.
-export function bars(rows, { label, pick, digits = 1 } = {}) {
-  const most = Math.max(...rows.map(({ value }) => Math.abs(value)), 1e-9);
+// Probabilities as bars, which are a list to those who hear them; with `pick`, each is a button. The longest bar is as
+// long as there is room, or, where they are to be judged by their size, one of 1 would be.
+export function bars(rows, { label, pick, digits = 1, whole = false } = {}) {
+  const most = whole ? 1 : Math.max(...rows.map(({ value }) => Math.abs(value)), 1e-9);
   return make("ol", { className: "bars", "aria-label": label ?? "" }, ...rows.map((row) => {
     const { text, value, shown = percent(value, digits), marked = false } = row;
     const name = make(pick ? "button" : "span", { className: "name", ...(pick ? { type: "button" } : {}) }, visible(text));
@@ -103,6 +104,10 @@ export function tabs(names, chosen, open, label) {
     if (now < 0 || to === undefined) return;
     event.preventDefault();
     go(to);
+  });
+  requestAnimationFrame(() => { // once it is on the page, where the row may be too long for the screen
+    const shown = list.querySelector("[aria-selected=true]");
+    if (shown) list.scrollLeft = shown.offsetLeft - 40;
   });
   return list;
 }

@@ -59,7 +59,7 @@ export const TASKS = {
     body: (values) => ({ context: values.context, choices: lines(values.choices) }),
     python: chosenBy,
     show: ({ choice, probabilities, by }, values) => [
-      bars(lines(values.choices).map((each, place) => ({ text: each, value: probabilities[place], marked: place === choice })), { label: say("choices") }),
+      bars(lines(values.choices).map((each, place) => ({ text: each, value: probabilities[place], marked: place === choice })), { label: say("choices"), whole: true }),
       how(by),
     ],
   },
@@ -94,7 +94,7 @@ export const TASKS = {
 
 function judged({ label, probabilities }) {
   const rows = Object.entries(probabilities).sort((a, b) => b[1] - a[1]);
-  return [make("p", { className: "big" }, label), bars(rows.map(([each, value]) => ({ text: each, value, marked: each === label })), { label: say("probabilities") })];
+  return [make("p", { className: "big" }, label), bars(rows.map(([each, value]) => ({ text: each, value, marked: each === label })), { label: say("probabilities"), whole: true })];
 }
 
 // Offsets count characters as Python does, of which an emoji is one and two of JavaScript's.

@@ -2,7 +2,7 @@
 import { ask } from "../api.js";
 import { asking } from "../asking.js";
 import { calls, library } from "../calls.js";
-import { button, choice, field, form, make, textInput, visible } from "../dom.js";
+import { button, choice, field, form, make, textArea, textInput, visible } from "../dom.js";
 import { example } from "../examples.js";
 import { HeadGrid, HeadView } from "../inside/attention_head.js";
 import { readColours } from "../inside/attention_weights.js";
@@ -26,7 +26,7 @@ const spoken = () => ({
 
 export function open(context, models) {
   const model = oneModel(context, models);
-  const text = textInput(context.get("text", example("attention")));
+  const text = textArea(context.get("text", example("attention")), { rows: 2 });
   const second = textInput(context.get("second", ""));
   const state = { layer: Number(context.get("layer", "1")) - 1 || 0, head: Number(context.get("head", "1")) - 1 || 0 };
   const layers = choice([], ""), heads = choice([], ""), parts = choice([], ""), partField = field(say("weights"), parts), label = make("span", { className: "tag" });
@@ -114,6 +114,7 @@ export function open(context, models) {
     return run();
   };
   run();
-  return [form(submit, model.element, field(say("text"), text), field(say("second"), second, { hint: say("secondHint") }),
+  return [form(submit, field(say("text"), text),
+    make("div", { className: "row-of even" }, model.element, field(say("second"), second, { hint: say("secondHint") })),
     make("div", { className: "buttons" }, button(say("look"), { kind: "main", type: "submit" }))), line, results, called.element];
 }

@@ -31,7 +31,7 @@ export function open(context, models) {
     try {
       const { data } = await ask(`v1/${kind}`, { model: model.id, ...question(), top: TOP }, signal);
       const rows = data.map(({ text, similarity }) => ({ text, value: similarity, shown: similarity.toFixed(3) }));
-      return card(model.id, bars(rows, { label: say("nearest"), pick: (row) => {
+      return card(model.id, bars(rows, { label: say("nearest"), whole: true, pick: (row) => {
         word.value = row.text.trim();
         if (kind === "neighbours") submit();
         else picker.querySelector("[role=tab]").click();

@@ -21,12 +21,12 @@ export function figuresOf(row) {
 }
 
 export function open(context) {
-  const results = make("div"), table = make("div", { className: "wide" }), drawn = make("div"), reports = make("div");
+  const results = make("div"), table = make("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": say("table") }), drawn = make("div"), reports = make("div");
   const { line, ask: start } = asking(context, results);
   const called = calls();
   const figure = choice([], ""), across = choice(ACROSS.map((name) => [name, say(name)]), context.get("across", "step"));
   const hidden = new Set(context.get("without", "").split(",").filter(Boolean));
-  const controls = make("div", { className: "row-of" }, field(say("figure"), figure), field(say("across"), across));
+  const controls = make("div", { className: "row-of broad" }, field(say("figure"), figure), field(say("across"), across));
   let runs = [], histories = new Map();
 
   async function fetchAll(signal) {
@@ -80,7 +80,7 @@ export function open(context) {
       const found = figuresOf(latest).find(([each]) => each === figure.value) ?? figuresOf(latest)[0];
       const share = steps ? Math.min(1, (done ?? 0) / steps) : 1;
       const cells = [
-        make("span", {}, make("label", { className: "run" }, box, make("span", { className: "swatch", style: { "--mine": `var(--colour-${number % 7})` } }), name)),
+        make("span", {}, make("label", { className: "run" }, box, make("span", { className: number > 6 ? "swatch again" : "swatch", style: { "--mine": `var(--colour-${number % 7})` } }), name)),
         family ?? "", make("span", { className: training ? "training" : "" }, progressOf(done, steps), ...(training
           ? [" ", make("progress", { value: share, max: 1, "aria-label": say("training") }), " ", say("training")] : [])),
         found ? `${found[0].replaceAll("_", " ")} ${found[1].toFixed(3)}` : "–",

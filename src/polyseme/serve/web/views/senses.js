@@ -121,8 +121,11 @@ export function open(context, models) {
   };
   chosen.element.addEventListener("change", submit);
   run();
-  return [form(submit, chosen.element, field(say("word"), word), field(say("sentences"), texts, { hint: say("usesHint") }),
-    make("div", { className: "buttons" }, button(say("map"), { kind: "main", type: "submit" }))), line, results, called.element];
+  const asked = make("div", { className: "halves" },
+    make("div", {}, chosen.element, field(say("word"), word),
+      make("div", { className: "buttons" }, button(say("map"), { kind: "main", type: "submit" }))),
+    field(say("sentences"), texts, { hint: say("usesHint") }));
+  return [form(submit, asked), line, results, called.element];
 }
 
 // Points as they come, moved and scaled to fill the square from -1 to 1; what differs by rounding alone is one place.

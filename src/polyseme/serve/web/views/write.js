@@ -14,7 +14,7 @@ export const can = ["completions"];
 
 export function open(context, models) {
   const model = oneModel(context, models);
-  const prompt = textArea(context.get("prompt", example("write")));
+  const prompt = textArea(context.get("prompt", example("write")), { rows: 2 });
   const heat = numberInput(context.get("temperature", "0.8"), { min: 0, max: 2, step: 0.1 });
   const length = numberInput(context.get("length", "60"), { min: 1, max: 512 });
   const seed = numberInput(context.get("seed", "1"), { min: 0, max: 2 ** 31 });
@@ -59,8 +59,8 @@ export function open(context, models) {
   }
 
   end.addEventListener("click", () => stop());
-  const asked = form(submit, model.element, field(say("prompt"), prompt),
-    make("div", { className: "row-of" }, field(say("temperature"), heat, { hint: say("temperatureHint") }),
+  const asked = form(submit, field(say("prompt"), prompt),
+    make("div", { className: "row-of broad" }, model.element, field(say("temperature"), heat, { hint: say("temperatureHint") }),
       field(say("length"), length), field(say("seed"), seed, { hint: say("seedHint") })),
     make("div", { className: "buttons" }, go, end));
   asked.addEventListener("change", tell);
