@@ -13,9 +13,9 @@ from urllib.parse import urlencode
 import polyseme as ps
 from polyseme.text.samples import sample
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-from browser import browsing  # noqa: E402
-from playing import serving  # noqa: E402
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from browser import browsing
+from playing import serving
 
 TASKS = {
     "topics": "classify/train.tsv",

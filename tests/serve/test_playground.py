@@ -185,7 +185,8 @@ ENDLESS = """
   const ordinary = fetch;
   window.fetch = (address, options = {}) => {
     if (!String(address).endsWith("/v1/completions")) return ordinary(address, options);
-    const event = {choices: [{text: " on", logprobs: {tokens: [" on"], token_logprobs: [-1], top_logprobs: [{" on": -1}]}}]};
+    const logprobs = {tokens: [" on"], token_logprobs: [-1], top_logprobs: [{" on": -1}]};
+    const event = {choices: [{text: " on", logprobs}]};
     const body = new ReadableStream({
       start: (to) => options.signal.addEventListener("abort", () => to.error(options.signal.reason)),
       pull: async (to) => {
