@@ -32,18 +32,26 @@ _REPORT_POLICY = (
     "sandbox allow-scripts allow-popups; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-_REPORT: dict[int | str, dict[str, Any]] = {200: {"content": {"text/html": {"schema": {"type": "string"}}}}}
+_PLAIN = {
+    "/metrics": {"text/plain": {"schema": {"type": "string"}}},
+    "/v1/reports/{name}": {"text/html": {"schema": {"type": "string"}}},
+}
 _PROBLEMS = {
     400: "The request is not as HTTP or JSON has it.",
     401: "The key is missing or wrong.",
     404: "There is no such model.",
+    405: "Another method is needed.",
+    408: "The request did not come in.",
     413: "The body is too large.",
     415: "The body is not JSON.",
+    421: "The server does not go by this name.",
     422: "A value is wrong, or the model cannot do this.",
     429: "Too many requests are waiting.",
+    431: "The header lines are too large.",
     503: "The server stops.",
     504: "It took too long.",
 }
+_PROBLEMS_OF_PAGES = (400, 401, 404, 405, 408, 421, 422, 431)
 
 
 def build(
@@ -73,7 +81,7 @@ def build(
         entries = [served.entry.model_dump() for served in service.models.open_ones]
         return _json({"object": "list", "data": entries})
 
-    @app.get("/v1/models/{model:path}", response_model=ModelEntry, tags=["models"], responses=_problems(404))
+    @app.get("/v1/models/{model:path}", response_model=ModelEntry, tags=["models"])
     async def model(model: Annotated[str, InPath(max_length=500)]) -> Response:
         """Say what one model is and can do."""
         return _json(service.models.named(model).entry.model_dump())
@@ -83,7 +91,7 @@ def build(
         """List the runs among what is served, and how far each is."""
         return _json(runs.all())
 
-    @app.get("/v1/runs/{name:path}", response_model=RunDetails, tags=["runs"], responses=_problems(404))
+    @app.get("/v1/runs/{name:path}", response_model=RunDetails, tags=["runs"])
     def one_run(name: Annotated[str, InPath(max_length=500)]) -> Response:
         """Show how a run has learnt so far."""
         return _json(runs.details(name))
@@ -93,7 +101,7 @@ def build(
         """List the reports of comparisons that were given."""
         return _json([{"name": name} for name in runs.reports])
 
-    @app.get("/v1/reports/{name:path}", tags=["runs"], responses=_REPORT | _problems(404), response_class=HTMLResponse)
+    @app.get("/v1/reports/{name:path}", tags=["runs"], response_class=HTMLResponse)
     def one_report(name: Annotated[str, InPath(max_length=500)]) -> Response:
         """Show a report, as a page that stands alone."""
         headers = {"content-type": "text/html; charset=utf-8", "content-security-policy": _REPORT_POLICY}
@@ -159,13 +167,8 @@ def _describe(app: FastAPI, call: Call) -> None:
         summary=call.summary.splitlines()[0],
         operation_id=call.name,
         tags=["calls"],
-        responses=_problems(*_PROBLEMS),
         openapi_extra=more,
     )
-
-
-def _problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    return {code: {"model": Problems, "description": _PROBLEMS[code]} for code in codes}
 
 
 def document(app: FastAPI) -> dict[str, Any]:
@@ -177,6 +180,18 @@ def document(app: FastAPI) -> dict[str, Any]:
             schema = call.asked.model_json_schema(ref_template="#/components/schemas/{model}")
             schemas.update(schema.pop("$defs", {}))
             schemas[call.asked.__name__] = schema
+        problem = {"application/json": {"schema": {"$ref": "#/components/schemas/Problems"}}}
+        for path, methods in made["paths"].items():
+            for method, call in methods.items():
+                call["responses"].pop("422", None)
+                for code in _PROBLEMS if method == "post" else _PROBLEMS_OF_PAGES:
+                    call["responses"].setdefault(str(code), {"description": _PROBLEMS[code], "content": problem})
+                call["responses"]["200"]["content"] = _PLAIN.get(path) or call["responses"]["200"]["content"]
+        schemas.update(Problems.model_json_schema(ref_template="#/components/schemas/{model}").pop("$defs"))
+        schemas["Problems"] = Problems.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas["Problems"].pop("$defs", None)
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
         completing = made["paths"]["/v1/completions"]["post"]["responses"]["200"]["content"]
         completing["text/event-stream"] = {"schema": {"type": "string"}}
         app.openapi_schema = made

@@ -31,9 +31,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-MOST_BYTES = 2_000_000  # of a body
-_MOST_HELD = 64_000_000  # of all bodies that are coming in
-SECONDS = 30.0  # that a request may take
+_MOST_HELD = 64_000_000  # bytes of all bodies that are coming in
 LEFT = "polyseme.left"
 """Where the connection finds whom to tell when its client leaves."""
 
@@ -58,8 +56,10 @@ class Limits:
     """How much at once."""
 
     requests: int = 128  # admitted and not answered
-    seconds: float = SECONDS
-    num_bytes: int = MOST_BYTES
+    connections: int = 1024
+    num_bytes: int = 2_000_000  # of a body
+    receiving: float = 10.0  # seconds in which a request has to come in
+    answering: float = 30.0  # seconds in which it has to be answered
 
 
 @dataclass(kw_only=True)
@@ -121,11 +121,11 @@ class Guard:
         left = _Left(task)
         scope[LEFT] = left
         try:
-            async with asyncio.timeout(self.limits.seconds):
+            async with asyncio.timeout(self.limits.answering):
                 await self._call(call, body, sent)
         except TimeoutError:
             if not sent.status:
-                seconds = f"{self.limits.seconds:.0f} s"
+                seconds = f"{self.limits.answering:.0f} s"
                 raise CallError(504, "timeout", f"this took longer than {seconds}; ask for less at once") from None
             await sent.fail(CallError(504, "timeout", "this took too long; ask for less at once"))
         except asyncio.CancelledError:

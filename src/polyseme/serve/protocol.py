@@ -12,25 +12,27 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from polyseme.serve.errors import CallError
-from polyseme.serve.guard import HEADERS, LEFT
+from polyseme.serve.guard import HEADERS, LEFT, Limits
 
 MOST_HEADER_BYTES = 16_384
-MOST_CONNECTIONS = 1024
-SECONDS = 10.0  # in which a request has to come in
+
+
+def connection_with(limits: Limits) -> type[Connection]:
+    """Connections that have other limits."""
+    return type("Connection", (Connection,), {"limits": limits})
 
 
 class Connection(HttpToolsProtocol):
     """A connection with a client."""
 
-    seconds = SECONDS
-    most_connections = MOST_CONNECTIONS
+    limits = Limits()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._in_head = True  # whether header lines are coming in
         self._num_bytes = 0  # of header lines
         self._timer: asyncio.TimerHandle | None = None
-        if len(self.connections) > self.most_connections:
+        if len(self.connections) > self.limits.connections:
             refusal = CallError(429, "busy", "too many connections; ask again later", headers={"retry-after": "1"})
             self._refuse(refusal)
             return
@@ -86,7 +88,7 @@ class Connection(HttpToolsProtocol):
         self._refuse(CallError(400, "http", "this is not HTTP as a server may accept it"))
 
     def _await_request(self) -> None:
-        self._timer = self.loop.call_later(self.seconds, self._too_slow)
+        self._timer = self.loop.call_later(self.limits.receiving, self._too_slow)
 
     def _received(self) -> None:
         if self._timer is not None:
@@ -100,7 +102,7 @@ class Connection(HttpToolsProtocol):
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.abort()  # it was answered while its body still came in
             return
-        self._refuse(CallError(408, "slow", f"the request was not there after {self.seconds:.0f} s"))
+        self._refuse(CallError(408, "slow", f"the request was not there after {self.limits.receiving:.0f} s"))
 
     def _refuse_headers(self) -> None:
         self._received()

@@ -21,7 +21,7 @@ from polyseme.serve.calls import Service
 from polyseme.serve.guard import Guard, Limits
 from polyseme.serve.metrics import Metrics
 from polyseme.serve.models import Models
-from polyseme.serve.protocol import Connection
+from polyseme.serve.protocol import connection_with
 
 DRAIN_SECONDS = 20
 _NAMES = ("localhost", "127.0.0.1", "::1")
@@ -143,7 +143,7 @@ def prepare(
     guard = build(service, hosts=address.hosts, key=key, limits=limits, metrics=metrics, reports=reports)
     config = uvicorn.Config(
         guard,
-        http=Connection,
+        http=connection_with(guard.limits),
         ws="none",
         lifespan="off",
         log_config=None,

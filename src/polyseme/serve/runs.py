@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,7 +103,7 @@ def _summary(served: Served) -> dict[str, Any]:
     done = int(last.get("step", 0))
     figures = [name for name in {name: None for row in rows for name in row} if name not in _TIMES]
     figures += [f"dev {name}" for name in {name: None for row in rows for name in row.get("dev") or {}}]
-    training = is_locked(served.folder)
+    training = is_training(served.folder)
     return {
         "name": served.name,
         "family": family,
@@ -114,16 +114,18 @@ def _summary(served: Served) -> dict[str, Any]:
     }
 
 
-def is_locked(folder: Path) -> bool:
-    """Whether somebody trains there: the lock goes with the process that holds it."""
+def is_training(folder: Path) -> bool:
+    """Whether a process that lives holds an unfinished run; taking its lock to find out might get in its way."""
     try:
-        with (folder / LOCK).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        owner = int((folder / LOCK).read_text(encoding="utf-8")[:20])
+        if owner <= 0 or (folder / WEIGHTS).exists():
             return False
-    except BlockingIOError:
-        return True
-    except OSError:
+        os.kill(owner, 0)
+    except PermissionError:
+        return True  # of somebody else
+    except (OSError, ValueError, OverflowError):
         return False
+    return True
 
 
 def _scores(folder: Path) -> dict[str, Any] | None:

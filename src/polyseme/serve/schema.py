@@ -267,3 +267,11 @@ class ModelList(Answer):
 
     object: Literal["list"]
     data: list[ModelEntry]
+
+
+class Ready(Answer):
+    """Whether requests are answered; who has no key where one is needed learns no names."""
+
+    status: Literal["ready", "stopping", "nothing is served"]
+    models: list[str] | int
+    problems: dict[str, str] | int

@@ -8,6 +8,7 @@ from fastapi import FastAPI, Response
 
 from polyseme.serve.calls import encoded
 from polyseme.serve.guard import Guard
+from polyseme.serve.schema import Ready
 
 
 def add(app: FastAPI, guard: Guard) -> None:
@@ -25,7 +26,9 @@ def add(app: FastAPI, guard: Guard) -> None:
         """Say that the process lives."""
         return {"status": "ok"}
 
-    @app.get("/ready", tags=["status"], responses={503: {"description": "Not ready for requests."}})
+    @app.get(
+        "/ready", tags=["status"], response_model=Ready, responses={503: {"model": Ready, "description": "Not ready."}}
+    )
     async def ready() -> Response:
         """Say whether requests are answered, and which directories are not served and why."""
         served = len(models.open_ones)

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 
 from polyseme.generation import Sampling, choose
+from polyseme.layers.attention import Cache, Caches
+from polyseme.layers.linear import MOST_ROWS, alike
 from polyseme.objectives.next_token import NextToken
 from polyseme.pretrained import Pretrained
 from polyseme.serve.pieces import Piece, Pieces
@@ -25,8 +27,6 @@ from polyseme.tensors import Batch, State
 logger = logging.getLogger(__name__)
 
 Ending = Literal["stop", "length", "error"]
-
-_MOST_ROWS = 16  # texts that are written in one step; the kernels for a few rows take no more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +95,7 @@ class Writer:
         with self._lock:
             self.joining = [one for one in self.joining if not one.left]
             self.writing = [one for one in self.writing if not one.left]
-            room = _MOST_ROWS - len(self.writing)
+            room = MOST_ROWS - len(self.writing)
             new, self.joining = self.joining[:room], self.joining[room:]
         for manuscript in new:
             self._begin(manuscript)
@@ -149,14 +149,18 @@ class Writer:
         return self._logits([manuscript], [kept + manuscript.text[manuscript.place :]], manuscript.state)
 
     def _forward_together(self, some: Sequence[Manuscript]) -> Tensor:
-        rows = [self._logits([one], [one.text[one.place :]], one.state) for one in some]
-        return torch.cat(rows)
+        caches = [one.state for one in some if isinstance(one.state, Cache)]
+        if len(caches) < len(some):  # recurrent states: how these are multiplied depends on how many there are
+            return torch.cat([self._logits([one], [one.text[one.place :]], one.state) for one in some])
+        with alike():
+            return self._logits(some, [one.text[one.place :] for one in some], Caches(caches))
 
     def _logits(self, some: Sequence[Manuscript], ids: list[list[int]], state: State | None) -> Tensor:
         encoder = self.model.encoder
         encoded = encoder(Batch.of(torch.tensor(ids, device=encoder.device)), state)
         for manuscript in some:
-            manuscript.state = encoded.state
+            if not isinstance(state, Caches):
+                manuscript.state = encoded.state
             manuscript.place = len(manuscript.text)
         return self.head.logits(encoder, self.head.read(encoded)[:, -1]).cpu()
 
