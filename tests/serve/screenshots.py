@@ -14,8 +14,9 @@ import polyseme as ps
 from polyseme.text.samples import sample
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from serving import serving
+
 from browser import browsing
-from playing import serving
 
 TASKS = {
     "topics": "classify/train.tsv",
@@ -101,8 +102,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "polyseme-screenshots")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
-    with serving(given.models or make_models(given.out / "models")) as address:
-        take(address, given.out)
+    with serving(*(given.models or make_models(given.out / "models"))) as server:
+        take(server.url, given.out)
     print(f"{len(LOOKS) * len(PICTURES)} pictures in {given.out}")
 
 

@@ -6,9 +6,9 @@ from importlib.resources import files
 from urllib.parse import quote
 
 import pytest
+from serving import serving
 
 from browser import browsing
-from playing import make_models, serving
 from polyseme import pages
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e<b>bank</b>'\""
@@ -19,10 +19,10 @@ VIEWS = {
     "write": ({"prompt": HOSTILE, "length": "8"}, ".token"),
     "fill": ({"text": f"[MASK] {HOSTILE}", "blanks": ""}, ".bars li"),
     "senses": ({"word": "bank", "texts": f"The bank lends.\n\n{HOSTILE}"}, ".map .point"),
-    "attention": ({"text": HOSTILE}, ".lines path"),
+    "attention": ({"text": "<b>bank</b> <img src=x>"}, ".lines path"),
     "layers": ({}, ".notice code, .probe svg"),
     "tasks": ({"task": "classify", "text": HOSTILE}, ".results .bars li"),
-    "neighbours": ({"word": "bank"}, ".bars li"),
+    "neighbours": ({"word": "bank", "models": "skipgram"}, ".bars li"),
     "runs": ({}, "tbody tr"),
 }
 NAMES = {
@@ -38,29 +38,10 @@ NAMES = {
 
 
 @pytest.fixture(scope="module")
-def folders(corpus_file, tmp_path_factory):
-    place = tmp_path_factory.mktemp("served")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POLYSEME_CACHE", str(place / "cache"))
-        folders = make_models(place, corpus_file)
-    report = place / "compared"
-    report.mkdir()
-    script = "document.body.append(String(window.origin)); try { parent.document.title = 'taken' } catch {}"
-    (report / "report.html").write_text(pages.page("report", "<h1>All families</h1>", script=script))
-    return [*folders, report]
-
-
-@pytest.fixture(scope="module")
 def browser():
     with browsing() as visit:
         visit.page.set_default_timeout(15_000)
         yield visit
-
-
-@pytest.fixture(scope="module")
-def address(browser, folders):  # no server is started where there is no browser
-    with serving(folders) as url:
-        yield url
 
 
 class Playing:
@@ -83,10 +64,10 @@ class Playing:
 
 
 @pytest.fixture
-def play(browser, address):
+def play(browser, server):
     browser.complaints.clear()
     browser.requests.clear()
-    playing = Playing(browser, address)
+    playing = Playing(browser, server.url)
     yield playing
     playing.check()
     browser.page.goto("about:blank")
@@ -145,7 +126,7 @@ def test_whatever_models_say_is_text(play):
     play.page.route("**/v1/runs/*", lambda route: route.fulfill(json={"history": [], "probe": drawing}))
     page = play.open("fill")
     answered(page, ".bars li")
-    assert page.locator(".bars .name").inner_text() == HOSTILE
+    assert page.locator(".bars .name").first.inner_text() == HOSTILE
     page = play.open("layers")
     answered(page, ".probe svg")
     inside = page.evaluate("document.querySelector('.probe').innerHTML")
@@ -224,7 +205,7 @@ def test_keys_fill(play):
 
 
 def test_keys_senses(play):
-    page = play.open("senses", {"models": "svd,bert"})
+    page = play.open("senses", {"models": "skipgram,bert"})
     answered(page, ".map .point")
     places = "[...document.querySelectorAll('.card:nth-child(2) .point')].map(point => point.style.translate)"
     before = page.evaluate(places)
@@ -262,7 +243,7 @@ def test_keys_tasks(play):
 
 
 def test_keys_neighbours(play):
-    page = play.open("neighbours", {"models": "svd", "word": "bank", "a": "old", "b": "bank", "c": "new"})
+    page = play.open("neighbours", {"models": "skipgram", "word": "bank", "a": "old", "b": "bank", "c": "new"})
     answered(page, ".bars li")
     first = page.locator(".bars .name").first
     word = first.inner_text()
@@ -274,24 +255,56 @@ def test_keys_neighbours(play):
     answered(page, ".bars li")
 
 
-def test_keys_runs(play):
-    page = play.open("runs")
+def test_runs_by_keys_and_live(play):
+    done = [2]  # steps that the run which trains has made
+
+    def runs(route):
+        told = {"family": "bert", "steps": 9, "figures": ["masked"]}
+        ended = {"name": "ended", "done": 9, "training": False, **told}
+        route.fulfill(json=[ended, {"name": "going", "done": done[0], "training": True, **told}])
+
+    def history(route):
+        num_rows = 9 if route.request.url.endswith("ended") else done[0]
+        rows = [{"step": step, "tokens": 10 * step, "masked": 9 - step / 2} for step in range(1, num_rows + 1)]
+        rows[-1]["dev"] = {"masked": 5.0}
+        route.fulfill(json={"name": "run", "history": rows, "probe": {}})
+
+    play.page.route("**/v1/runs", runs)
+    play.page.route("**/v1/runs/*", history)
+    page = play.open("runs", {"figure": "masked"})
     answered(page, ".chart")
-    page.get_by_label("Figure").select_option("masked")
-    curves = page.locator(".legend li").count()
-    page.get_by_label("Show bert").press("Space")
-    assert page.locator(".legend li").count() == curves - 1
-    assert "without=bert" in page.url
+    assert page.locator(".legend li").all_inner_texts() == ["ended", "going"]
+    assert "follow" in page.locator(".status").inner_text()
+    points = "[...document.querySelectorAll('.curve')].map(curve => curve.points.length)"
+    assert page.evaluate(points) == [9, 2]
+    done[0] = 5
+    page.get_by_role("row", name="going").get_by_text("5 / 9").wait_for()
+    assert page.evaluate(points) == [9, 5]
+    page.get_by_label("Over").select_option("tokens")
+    page.get_by_label("Figure").select_option("dev masked")
+    assert page.locator(".chart .dot").count() == 2
+    page.get_by_label("Show ended").press("Space")
+    assert page.locator(".legend li").all_inner_texts() == ["going"]
+    assert all(part in page.url for part in ("without=ended", "figure=dev+masked", "across=tokens"))
+    page.get_by_label("Show going").press("Space")
+    assert page.locator(".chart").count() == 0 and page.get_by_text("No run that is shown").is_visible()
+    play.page.unroute_all()
 
 
-def test_a_report_is_shown_and_reaches_nothing_of_ours(play):
-    page = play.open("runs")
-    page.get_by_role("button", name="Show here").press("Enter")
-    framed = page.frame_locator("iframe")
-    framed.get_by_text("null").wait_for()  # the origin of what is kept apart
-    assert framed.locator("h1").inner_text() == "All families"
-    assert page.title() == "Runs · Polyseme"
-    assert page.get_by_role("link", name="compared").get_attribute("href") == f"{play.address}/v1/reports/compared"
+def test_a_report_is_shown_and_reaches_nothing_of_ours(play, folders, tmp_path):
+    script = "document.body.append(String(window.origin)); try { parent.document.title = 'taken' } catch {}"
+    report = tmp_path / "report.html"
+    report.write_text(pages.page("report", "<h1>All families</h1>", script=script))
+    with serving(folders["skipgram"], reports={"all families": report}) as little:
+        page = play.open("runs", address=little.url)
+        page.get_by_role("button", name="Show here").press("Enter")
+        framed = page.frame_locator("iframe")
+        framed.get_by_text("null").wait_for()  # the origin of what is kept apart
+        assert framed.locator("h1").inner_text() == "All families"
+        assert page.title() == "Runs · Polyseme"
+        link = page.get_by_role("link", name="all families")
+        assert link.get_attribute("href") == f"{little.url}/v1/reports/all%20families"
+        page.goto("about:blank")
 
 
 def test_views_by_keys(play):
@@ -346,8 +359,8 @@ def test_language_and_light_stay(play):
 
 
 def test_a_key_is_asked_for(play, folders):
-    with serving(folders[:1], key="open sesame") as locked:
-        page = play.open("fill", address=locked)
+    with serving(folders["bert"], key="open sesame") as locked:
+        page = play.open("fill", address=locked.url)
         page.get_by_label("API key").fill("wrong")
         page.keyboard.press("Enter")
         page.locator("[role=alert]", has_text="another one").wait_for()
@@ -365,12 +378,12 @@ def test_a_key_is_asked_for(play, folders):
 
 
 def test_what_no_model_can(play, folders):
-    with serving([folders[2]]) as little:
-        page = play.open("fill", address=little)
+    with serving(folders["skipgram"]) as little:
+        page = play.open("fill", address=little.url)
         assert "bert, roberta" in page.locator(".notice").inner_text()
         assert "polyseme pretrain bert" in page.locator(".notice code").inner_text()
         assert page.locator("nav .unable").count() >= 3
-        page = play.open("write", {"lang": "zh"}, address=little)
+        page = play.open("write", {"lang": "zh"}, address=little.url)
         assert "从左往右" in page.locator(".notice").inner_text()
         page.goto("about:blank")
 

@@ -118,7 +118,7 @@ function answered({ answer, start, end, probability, null_probability: none }, {
   const shown = answer === null || start === null || start === undefined
     ? make("p", { className: "paper" }, passage)
     : make("p", { className: "paper" }, characters.slice(0, start).join(""), make("mark", { className: "answer" }, characters.slice(start, end).join("")), characters.slice(end).join(""));
-  const facts = [typeof probability === "number" ? say("sure", { probability: percent(probability) }) : "",
+  const facts = [answer !== null && typeof probability === "number" ? say("sure", { probability: percent(probability) }) : "",
     typeof none === "number" ? say("noAnswerChance", { probability: percent(none) }) : ""].filter(Boolean);
   return [make("p", { className: "big" }, answer ?? say("noAnswer")), shown, make("p", { className: "faint" }, facts.join(" · "))];
 }

@@ -59,7 +59,7 @@ export function open(context) {
         return found && typeof row[across.value] === "number" ? [[row[across.value], found[1]]] : [];
       }) })).filter(({ points }) => points.length);
     if (!series.length) {
-      drawn.replaceChildren(make("p", { className: "faint" }, say(histories.size ? "noCurve" : "noRuns")));
+      drawn.replaceChildren(make("p", { className: "faint" }, say([...histories.values()].some(({ length }) => length) ? "noCurve" : "noRuns")));
       return;
     }
     const last = series.map(({ name, points }) => `${name} ${points.at(-1)[1].toFixed(3)}`).join(", ");
