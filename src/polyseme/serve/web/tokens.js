@@ -22,7 +22,7 @@ export function shadedText({ pick } = {}) {
     if (!rows.some(({ marked }) => marked)) rows.push({ text: word, value: Math.exp(logprob), marked: true });
     const bits = (-logprob / Math.LN2).toFixed(1);
     close.replaceChildren(
-      make("h3", {}, "“", make("span", { className: "token-name" }, visible(written)), "”"),
+      make("h3", {}, "“", make("span", { className: "token-name" }, visible(written).trim()), "”"),
       make("p", { className: "faint" }, say("tokenSaid", { probability: percent(Math.exp(logprob)), bits })),
       bars(rows, { label: say("alternatives"), pick: pick && ((row) => row.text !== word && pick(place, row.text)) }),
       ...(pick ? [make("p", { className: "faint" }, say("pickHint"))] : []));
