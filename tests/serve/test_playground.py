@@ -2,8 +2,10 @@
 
 import json
 import re
+import shlex
 from importlib.resources import files
 from urllib.parse import quote
+from urllib.request import Request, urlopen
 
 import pytest
 from serving import serving
@@ -112,6 +114,39 @@ def test_each_task(play, task):
     assert page.locator(".status.wrong").count() == 0 and page.locator("img").count() == 1
     page.set_viewport_size({"width": 400, "height": 800})
     assert fits(page)
+
+
+PROGRAMS = [
+    ("write", {"prompt": 'it\'s a "bank"', "length": "3"}, ".token"),
+    ("fill", {"text": "it's a [MASK] \\n 银行", "blanks": "", "models": "bert"}, ".bars li"),
+    ("senses", {"word": "bank", "texts": "a bank\nthe 'bank'", "models": "skipgram"}, ".point"),
+    ("attention", {"text": "it's", "model": "bert", "second": "two"}, ".lines path"),
+    ("neighbours", {"word": "bank", "models": "skipgram"}, ".bars li"),
+    ("neighbours", {"kind": "analogy", "a": "old", "b": "bank", "c": "new", "models": "skipgram"}, ".bars li"),
+    *(("tasks", {"task": task, "model": "tuned"}, ".results > *") for task in ("classify", "tag", "pair", "answer")),
+    *(("tasks", {"task": task, "model": "tuned"}, ".results > *") for task in ("choose", "similarity")),
+    *(("tasks", {"task": task, "model": "gpt2"}, ".results > *") for task in ("choose", "similarity", "score")),
+    ("tasks", {"task": "translate", "model": "transformer"}, ".results > *"),
+    ("runs", {}, "tbody tr"),
+]
+
+
+def test_programs_do_the_same(play, capsys):
+    """The lines for shell and Python are run as they stand there."""
+    for view, values, shown in PROGRAMS:
+        page = play.open(view, values)
+        answered(page, shown)
+        page.locator(".calls summary").click()
+        shell, python = page.locator(".calls pre").all_inner_texts()
+        sent = shlex.split(shell)
+        assert sent[0] == "curl"
+        if "-d" in sent:
+            request = Request(next(word for word in sent if "://" in word), sent[-1].encode())
+            request.add_header(*sent[sent.index("-H") + 1].split(": "))
+            with urlopen(request) as answer:
+                assert answer.status == 200
+        exec(python, {})
+    capsys.readouterr()
 
 
 def test_whatever_models_say_is_text(play):

@@ -140,5 +140,5 @@ function reportLine(name, framed) {
 function pythonLines(context, run) {
   const served = context.models.find(({ id }) => id === run?.name);
   const place = served?.polyseme?.directory ?? `runs/${run?.name ?? "bert"}`;
-  return `import json, pathlib\nrows = [json.loads(line) for line in pathlib.Path(${JSON.stringify(`${place}/history.jsonl`)}).open()]`;
+  return `import json, pathlib\nrows = [json.loads(line) for line in pathlib.Path(${JSON.stringify(`${place}/history.jsonl`)}).read_text().splitlines()]`;
 }

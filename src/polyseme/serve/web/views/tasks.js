@@ -44,10 +44,12 @@ function oneTask(context, name, models, fresh) {
   const { line, ask: start } = asking(context, results);
   const called = calls();
   const heads = make("div"); // a model may have several heads of a kind
-  let head = null;
+  let head = null, only = null; // what is chosen from, where there are several; and the one that a program has to name
 
   function chooseHead() {
-    const names = Object.entries(model.chosen.polyseme?.tasks ?? {}).filter(([, of]) => of === kind).map(([each]) => each);
+    const all = Object.entries(model.chosen.polyseme?.tasks ?? {});
+    const names = all.filter(([, of]) => of === kind).map(([each]) => each);
+    only = all.length > 1 ? names[0] : undefined;
     head = names.length > 1 ? choice(names.map((each) => [each, each]), context.get("of")) : null;
     heads.replaceChildren(...(head ? [field(say("head"), head)] : []));
   }
@@ -59,7 +61,7 @@ function oneTask(context, name, models, fresh) {
 
   function run() {
     const { values, body } = question();
-    called.tell({ path, body }, python(model.chosen, values, head?.value));
+    called.tell({ path, body }, python(model.chosen, values, head?.value ?? only));
     return start(async (signal) => {
       results.replaceChildren(...show(await ask(path, body, signal), values));
     });
