@@ -125,8 +125,8 @@ CASES = {
     "null": (post(b"null"), [422]),
     "deep lists": (post(DEEP), [400]),
     "deep objects": (post(NESTED), [400]),
-    "NaN": (post(b'{"model":"gpt2","prompt":"a","temperature":NaN}', path=WRITE), [400]),
-    "Infinity": (post(b'{"model":"gpt2","prompt":"a","top_p":Infinity}', path=WRITE), [400]),
+    "NaN": (post(b'{"model":"gpt2","prompt":"a","temperature":NaN}', path=WRITE), [422]),
+    "Infinity": (post(b'{"model":"gpt2","prompt":"a","top_p":Infinity}', path=WRITE), [422]),
     "1e999": (post(b'{"model":"gpt2","prompt":"a","temperature":1e999}', path=WRITE), [422]),
     "a number of 5,000 digits": (
         post(b'{"model":"gpt2","seed":' + b"9" * 5000 + b"}", path=WRITE),

@@ -129,8 +129,9 @@ class Guard:
                 raise CallError(504, "timeout", f"this took longer than {seconds}; ask for less at once") from None
             await sent.fail(CallError(504, "timeout", "this took too long; ask for less at once"))
         except asyncio.CancelledError:
-            if not left.told:
-                raise
+            if not left.told:  # the time to stop is over
+                stopping = CallError(503, "stopping", "the server has stopped before this was done; ask again")
+                await (sent.fail(stopping) if sent.status else sent.refuse(stopping))
         finally:
             self.num_admitted -= 1
             scope[LEFT] = None
