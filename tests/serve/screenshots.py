@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import polyseme as ps
+from polyseme.inside.probe_charts import write_probes
 from polyseme.text.samples import sample
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -49,6 +50,8 @@ PICTURES = {
     ),
     "score": ("tasks", {"task": "score", "text": "The baker sells bread and money."}, ".token", ".token >> nth=-2"),
     "neighbours": ("neighbours", {"word": "bread"}, ".card", None),
+    "translate": ("tasks", {"task": "translate", "text": "Diana struck a match and lit the stove."}, ".big", None),
+    "choose": ("tasks", {"task": "choose", "model": "gpt2"}, ".results .bars li", None),
     "runs": ("runs", {}, ".chart", None),
 }
 LOOKS = {
@@ -70,6 +73,8 @@ def make_models(folder: Path) -> list[Path]:
         ("transformer", town / "translate" / "train.tsv", "30s"),
     ):
         ps.pretrain(family, corpus=corpus, out=folder / family, size="tiny", budget=budget, resume=True)
+    if not (folder / "bert" / "probe.svg").exists():
+        write_probes(ps.load(folder / "bert").probe(town / "tag" / "train.conll", most=300), folder / "bert")
     train = {name: str(town / file) for name, file in TASKS.items()}
     ps.finetune(folder / "bert", train=train, out=folder / "tuned", budget="60s", resume=True)
     return [folder / name for name in ("skipgram", "bert", "gpt2", "transformer", "tuned")]

@@ -28,7 +28,7 @@ def serve(
     ] = None,
     quantize: Annotated[str, typer.Option(help="int8: weights in bytes, faster and smaller; none.")] = "none",
     queue: Annotated[int, typer.Option(min=1, max=4096, help="Requests that may wait; others get 429.")] = 128,
-    threads: Annotated[int, typer.Option(min=0, max=1024, help="Threads of the models; 0: one a core.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, max=1024, help="Threads of the models; 0: by their size.")] = 0,
     json: Annotated[bool, typer.Option("--json", help="Say where it is as a JSON object.")] = False,
 ) -> None:
     """Serve models over HTTP, to programs and to a page for people.

@@ -37,6 +37,7 @@ LEFT = "polyseme.left"
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 _OPEN = ("/health", "/ready", "/openapi.json", "/docs")  # what needs no key, beside the pages
+_JSON_KIND = re.compile(rb'\s*application/json\s*(;\s*charset="?utf-?8"?\s*)?', re.IGNORECASE)
 _HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]{2,45})\]|([A-Za-z0-9._-]{1,253}))(?::([0-9]{1,5}))?")
 
 # Whatever an answer is, a browser runs nothing in it, frames it nowhere and sends no one there.
@@ -106,9 +107,8 @@ class Guard:
             return
         if scope["method"] != "POST":
             raise CallError(405, "method", "this call is asked by POST", headers={"allow": "POST"})
-        kind = named.get(b"content-type", b"application/json").partition(b";")[0].strip().lower()
-        if kind != b"application/json":
-            raise CallError(415, "content_type", "send the body as application/json")
+        if not _JSON_KIND.fullmatch(named.get(b"content-type", b"application/json")):
+            raise CallError(415, "content_type", "send the body as application/json, in UTF-8")
         if named.get(b"content-encoding", b"identity").lower() != b"identity":
             raise CallError(415, "content_encoding", "send the body as it is, not compressed")
         body = await self._body(named, receive)
@@ -129,8 +129,9 @@ class Guard:
                 raise CallError(504, "timeout", f"this took longer than {seconds}; ask for less at once") from None
             await sent.fail(CallError(504, "timeout", "this took too long; ask for less at once"))
         except asyncio.CancelledError:
-            if not left.told:
-                raise
+            if not left.told:  # the time to stop is over
+                stopping = CallError(503, "stopping", "the server has stopped before this was done; ask again")
+                await (sent.fail(stopping) if sent.status else sent.refuse(stopping))
         finally:
             self.num_admitted -= 1
             scope[LEFT] = None
@@ -176,6 +177,8 @@ class Guard:
                 421, "host", "this server does not go by that name; start it with --allow-host", headers=_CLOSE
             )
         path = scope["path"]
+        if named.get(b"expect", b"100-continue").lower() != b"100-continue":
+            raise CallError(417, "expect", "nothing but 100-continue can be expected", headers=_CLOSE)
         if self.key and (path.startswith("/v1/") or path == "/metrics"):
             self._check_key(named.get(b"authorization", b""))
         return named

@@ -13,9 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from polyseme.errors import ConfigError, PolysemeError
 from polyseme.layers.attention import SelfAttention
+from polyseme.layers.linear import Int8Matrix
 from polyseme.models.directory import WEIGHTS
 from polyseme.objectives.masked import MaskedTokens
 from polyseme.objectives.next_token import NextToken
@@ -105,7 +107,7 @@ class Served:
         facts = Facts(
             family=model.family,
             context=model.encoder.context,
-            parameters=sum(weight.numel() for weight in model.encoder.parameters()),
+            parameters=_num_weights(model),
             layers=len(model.encoder.widths),
             max_length=model.encoder.config.max_length,
             can=self.can,
@@ -234,6 +236,12 @@ def _load(folder: Path, weights: str) -> Pretrained:
         if weights == "float32":
             raise
         return load(folder)  # a family whose weights cannot be kept in bytes
+
+
+def _num_weights(model: Pretrained) -> int:
+    modules: list[Any] = [*model.encoder.modules()]
+    in_bytes = [one.weight.values for one in modules if isinstance(getattr(one, "weight", None), Int8Matrix)]
+    return sum(weight.numel() for weight in [*model.encoder.parameters(), *in_bytes])
 
 
 def _names(models: Sequence[Served]) -> str:

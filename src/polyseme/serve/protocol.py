@@ -70,6 +70,9 @@ class Connection(HttpToolsProtocol):
         if size > MOST_HEADER_BYTES:
             self._refuse_headers()
             return
+        if self.parser.get_http_version() not in ("1.0", "1.1"):
+            self.send_400_response("")
+            return
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:

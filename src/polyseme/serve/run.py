@@ -23,7 +23,8 @@ from polyseme.serve.metrics import Metrics
 from polyseme.serve.models import Models
 from polyseme.serve.protocol import connection_with
 
-DRAIN_SECONDS = 20
+_DRAIN_SECONDS = 18  # for what was accepted; two more to tell the rest, and to end the batch at hand
+_LARGE = 20_000_000  # weights; two threads are hardly quicker with fewer, and wait for each other on a busy machine
 _NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -123,6 +124,12 @@ class Serving:
         self.server.handle_exit(signal.SIGTERM, None)
 
 
+def threads_for(models: Models) -> int:
+    """One beside that of the event loop; for large models one a core, since these gain from sharing each product."""
+    sizes = [served.entry.polyseme.parameters for served in models.open_ones]
+    return (os.cpu_count() or 1) if max(sizes, default=0) >= _LARGE else 1
+
+
 def prepare(
     models: Models,
     listening: socket.socket,
@@ -138,7 +145,7 @@ def prepare(
     if not address.local and not key:
         raise ConfigError(f"{address.host} can be reached from other machines; give an --api-key, or leave --host away")
     metrics = Metrics()
-    worker = Worker(num_threads=num_threads or os.cpu_count() or 1, observer=metrics)
+    worker = Worker(num_threads=num_threads or threads_for(models), observer=metrics)
     service = Service(models=models, worker=worker)
     guard = build(service, hosts=address.hosts, key=key, limits=limits, metrics=metrics, reports=reports)
     config = uvicorn.Config(
@@ -151,7 +158,7 @@ def prepare(
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=DRAIN_SECONDS,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     server = Server(config)

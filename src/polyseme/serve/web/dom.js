@@ -1,6 +1,5 @@
 // Fields, buttons and what else the views are put together from.
 import { make } from "./inside/drawing.js";
-import { say } from "./strings.js";
 
 export { make };
 
@@ -126,5 +125,3 @@ export async function copy(text, near) {
 export function notice(...children) {
   return make("div", { className: "notice" }, ...children);
 }
-
-export const nothing = () => make("p", { className: "faint" }, say("nothing"));

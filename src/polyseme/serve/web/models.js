@@ -12,10 +12,11 @@ export function oneModel(context, models) {
   } };
 }
 
-// The same with several; at first a few of different families, static ones first: that is what there is to compare.
-export function severalModels(context, models, { most = 3 } = {}) {
+// The same with several; at first those that `first` says, or a few of different families, static ones before others: that
+// is what there is to compare.
+export function severalModels(context, models, { most = 3, first: wanted = [] } = {}) {
   const asked = context.get("models", "").split(",").filter((id) => models.some((model) => model.id === id));
-  const first = new Set(asked.length ? asked : differing(models, most).map(({ id }) => id));
+  const first = new Set(asked.length ? asked : differing(wanted.length ? wanted : models, most).map(({ id }) => id));
   const boxes = models.map(({ id, polyseme }) => {
     const box = make("input", { type: "checkbox", value: id, checked: first.has(id) });
     return { box, label: make("label", { className: "chip" }, box, ` ${id} `, make("small", {}, polyseme?.family ?? "")) };
@@ -39,5 +40,5 @@ function differing(models, most) {
   return staticFirst(found).slice(0, most);
 }
 
-const isStatic = (model) => Number(about(model).context === "none");
-const staticFirst = (models) => models.toSorted((a, b) => isStatic(b) - isStatic(a));
+export const isStatic = (model) => about(model).context === "none";
+const staticFirst = (models) => models.toSorted((a, b) => Number(isStatic(b)) - Number(isStatic(a)));

@@ -13,7 +13,6 @@ const STRINGS = {
   served: ["{count} models served", "正在提供 {count} 个模型"],
   servedOne: ["One model served", "正在提供一个模型"],
   parameters: ["{number} parameters", "{number} 参数"],
-  nothing: ["Nothing.", "没有。"],
   working: ["Working …", "请稍候……"],
   done: ["Done.", "完成。"],
   stopped: ["Stopped.", "已停止。"],
@@ -114,7 +113,6 @@ const STRINGS = {
   noProbes: ["No run has charts of its layers yet. This makes some, from a file with labels:", "还没有各层的图。用带标注的文件可以这样生成："],
   probeAbout: ["Tall bars are the layers that a task reads; below is what each layer adds to those under it (Tenney et al., 2019).", "高的柱子是任务所用的层；下方是每一层在其下各层之上增加的分数（Tenney 等，2019）。"],
   chartOf: ["Charts of {name}", "{name} 的图"],
-  chartsFound: ["{count} charts.", "共 {count} 张图。"],
   // tasks
   tasks: ["Tasks", "任务"],
   tasksAbout: ["What the served models were fine-tuned for, or can do as they are.", "这些模型经过微调或本来就会做的事。"],

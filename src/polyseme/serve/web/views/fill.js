@@ -51,7 +51,10 @@ export function open(context, models) {
 
   function run() {
     const input = asked(), askedModels = chosen.chosen;
-    if (!askedModels.length) return say("chooseModel");
+    if (!askedModels.length) {
+      line.textContent = say("chooseModel");
+      return undefined;
+    }
     called.tell({ path: "v1/fill", body: { model: askedModels[0].id, input, top: TOP } },
       library(askedModels[0], "fill", [input], { top: TOP }));
     if (!input.includes(BLANK)) {

@@ -24,7 +24,6 @@ export function open(context) {
       drawings(probe).map((drawing) => card(runs[number].name, make("div", { className: "wide probe", tabIndex: 0, role: "group",
         "aria-label": say("chartOf", { name: runs[number].name }) }, drawing))));
     results.replaceChildren(...charts, ...(charts.length ? [make("p", { className: "faint" }, say("probeAbout"))] : [howTo(place)]));
-    return charts.length ? say("chartsFound", { count: charts.length }) : "";
   });
   return [line, results, called.element];
 }

@@ -4,7 +4,7 @@ import { asking } from "../asking.js";
 import { calls, library } from "../calls.js";
 import { bars, button, card, field, form, make, tabs, textInput } from "../dom.js";
 import { example } from "../examples.js";
-import { severalModels } from "../models.js";
+import { isStatic, severalModels } from "../models.js";
 import { say } from "../strings.js";
 
 const TOP = 12;
@@ -13,7 +13,7 @@ export const can = ["neighbours", "analogy"];
 
 export function open(context, models) {
   let kind = context.get("kind", "neighbours");
-  const chosen = severalModels(context, models);
+  const chosen = severalModels(context, models, { first: models.filter(isStatic) }); // others know few whole words
   const word = textInput(context.get("word", example("neighbours")));
   const [a, b, c] = ["a", "b", "c"].map((name, place) => textInput(context.get(name, example("analogy")[place])));
   const results = make("div", { className: "side-by-side" });
@@ -38,7 +38,7 @@ export function open(context, models) {
       } }));
     } catch (error) {
       if (signal.aborted || error.status === 401) throw error;
-      return card(model.id, make("p", { className: "wrong" }, error.message));
+      return card(model.id, make("p", { className: error.code === "unknown_word" ? "faint" : "wrong" }, error.message));
     }
   }
 

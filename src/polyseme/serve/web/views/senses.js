@@ -5,7 +5,7 @@ import { calls, library } from "../calls.js";
 import { button, card, field, form, make, textArea, textInput } from "../dom.js";
 import { example } from "../examples.js";
 import { WordMap, colour, icon } from "../inside/word_map.js";
-import { about, severalModels } from "../models.js";
+import { about, isStatic, severalModels } from "../models.js";
 import { say } from "../strings.js";
 
 export const can = ["senses"];
@@ -67,7 +67,7 @@ export function open(context, models) {
   function mapCard(model, layers) {
     const map = new WordMap({ label: say("mapOf", { model: model.id }), senses: points.map(({ use }) => use), hover, choose });
     const where = make("p", { className: "faint" });
-    return { layers, map, where, fixed: about(model).context === "none",
+    return { layers, map, where, fixed: isStatic(model),
       element: card(model.id, make("span", { className: "tag" }, about(model).family ?? ""), where, map.element) };
   }
 
@@ -121,11 +121,10 @@ export function open(context, models) {
   };
   chosen.element.addEventListener("change", submit);
   run();
-  const asked = make("div", { className: "halves" },
-    make("div", {}, chosen.element, field(say("word"), word),
-      make("div", { className: "buttons" }, button(say("map"), { kind: "main", type: "submit" }))),
+  const asked = make("div", { className: "halves" }, make("div", {}, chosen.element, field(say("word"), word)),
     field(say("sentences"), texts, { hint: say("usesHint") }));
-  return [form(submit, asked), line, results, called.element];
+  return [form(submit, asked, make("div", { className: "buttons" }, button(say("map"), { kind: "main", type: "submit" }))),
+    line, results, called.element];
 }
 
 // Points as they come, moved and scaled to fill the square from -1 to 1; what differs by rounding alone is one place.
