@@ -66,6 +66,7 @@ export function bars(rows, { label, pick, digits = 1, whole = false } = {}) {
 }
 
 export function percent(value, digits = 1) {
+  if (value > 0 && value < 0.0005) return "< 0.1 %";
   return `${(100 * value).toFixed(value >= 0.9995 ? 0 : digits)} %`;
 }
 
