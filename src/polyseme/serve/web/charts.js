@@ -45,20 +45,29 @@ export function curves(series, { label, across }) {
   for (const { name, number, points: mine, dots } of series) {
     const colour = `var(--colour-${number % 7})`, places = mine.map(([x, y]) => `${right(x).toFixed(1)},${down(y).toFixed(1)}`);
     const drawn = make("g", { style: { color: colour } }, make("title", {}, name));
-    if (mine.length > 1) drawn.append(make("polyline", { points: places.join(" "), class: `curve${dots ? " dotted" : ""}${number > 6 ? " again" : ""}` }));
-    if (dots || mine.length === 1) drawn.append(...mine.map(([x, y]) => make("circle", { cx: right(x), cy: down(y), r: 3.5, class: "dot" })));
+    const kind = `curve${dots ? " dotted" : ""}${number > 6 ? " again" : ""}`; // the colours begin again at the eighth
+    if (mine.length > 1) drawn.append(make("polyline", { points: places.join(" "), class: kind }));
+    if (dots || mine.length === 1) {
+      drawn.append(...mine.map(([x, y]) => make("circle", { cx: right(x), cy: down(y), r: 3.5, class: "dot" })));
+    }
     parts.push(drawn);
   }
   return make("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, role: "img", "aria-label": label, class: "chart" }, ...parts);
 }
 
+export function swatch(number) {
+  const style = { "--mine": `var(--colour-${number % 7})` };
+  return make("span", { className: number > 6 ? "swatch again" : "swatch", style });
+}
+
 export function legend(series) {
-  return make("ul", { className: "legend" }, ...series.map(({ name, number }) =>
-    make("li", {}, make("span", { className: number > 6 ? "swatch again" : "swatch", style: { "--mine": `var(--colour-${number % 7})` } }), name)));
+  return make("ul", { className: "legend" }, ...series.map(({ name, number }) => make("li", {}, swatch(number), name)));
 }
 
 const KNOWN = new Set(["svg", "g", "rect", "path", "text", "tspan", "title", "circle", "line", "polyline"]);
-const KEPT = /^(viewBox|role|aria-label|font-(family|size|weight)|class|x|y|width|height|fill|d|stroke(-width|-dasharray)?|text-anchor|transform|cx|cy|r|x1|x2|y1|y2|points)$/;
+const KEPT = new Set(["viewBox", "role", "aria-label", "class", "font-family", "font-size", "font-weight", "text-anchor", "fill",
+  "stroke", "stroke-width", "stroke-dasharray", "transform", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "width", "height",
+  "d", "points"]);
 
 // A drawing that came as text: only shapes and letters of it are taken over, since a run may be anybody's.
 export function adopted(text) {
@@ -68,7 +77,9 @@ export function adopted(text) {
 
 function shape(from) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", from.localName);
-  for (const { name, value } of from.attributes) if (KEPT.test(name) && !value.includes("url(")) element.setAttribute(name, value);
+  for (const { name, value } of from.attributes) {
+    if (KEPT.has(name) && !value.includes("url(")) element.setAttribute(name, value);
+  }
   for (const child of from.childNodes) {
     if (child.nodeType === Node.TEXT_NODE) element.append(child.data);
     else if (KNOWN.has(child.localName)) element.append(shape(child));

@@ -58,10 +58,10 @@ export const TASKS = {
     ],
     body: (values) => ({ context: values.context, choices: lines(values.choices) }),
     python: chosenBy,
-    show: ({ choice, probabilities, by }, values) => [
-      bars(lines(values.choices).map((each, place) => ({ text: each, value: probabilities[place], marked: place === choice })), { label: say("choices"), whole: true }),
-      how(by),
-    ],
+    show: ({ choice, probabilities, by }, values) => {
+      const rows = lines(values.choices).map((each, place) => ({ text: each, value: probabilities[place], marked: place === choice }));
+      return [bars(rows, { label: say("choices"), whole: true }), how(by)];
+    },
   },
   similarity: {
     path: "v1/similarity",
@@ -93,8 +93,9 @@ export const TASKS = {
 };
 
 function judged({ label, probabilities }) {
-  const rows = Object.entries(probabilities).sort((a, b) => b[1] - a[1]);
-  return [make("p", { className: "big" }, label), bars(rows.map(([each, value]) => ({ text: each, value, marked: each === label })), { label: say("probabilities"), whole: true })];
+  const rows = Object.entries(probabilities).sort((a, b) => b[1] - a[1])
+    .map(([each, value]) => ({ text: each, value, marked: each === label }));
+  return [make("p", { className: "big" }, label), bars(rows, { label: say("probabilities"), whole: true })];
 }
 
 // Offsets count characters as Python does, of which an emoji is one and two of JavaScript's.
@@ -104,7 +105,8 @@ function spans(whole, found) {
   let end = 0;
   for (const { start, end: stop, label, probability } of [...found].sort((a, b) => a.start - b.start)) {
     if (start < end) continue;
-    const mark = make("mark", { className: "span", style: { "--mine": `var(--colour-${labels.indexOf(label) % 7})` }, title: probability === undefined || probability === null ? "" : percent(probability) },
+    const style = { "--mine": `var(--colour-${labels.indexOf(label) % 7})` };
+    const mark = make("mark", { className: "span", style, title: percent(probability) },
       characters.slice(start, stop).join(""), make("small", {}, label));
     parts.push(characters.slice(end, start).join(""), mark);
     end = stop;
@@ -114,10 +116,10 @@ function spans(whole, found) {
 }
 
 function answered({ answer, start, end, probability, null_probability: none }, { passage }) {
-  const characters = [...passage];
-  const shown = answer === null || start === null || start === undefined
+  const characters = [...passage], part = (...bounds) => characters.slice(...bounds).join("");
+  const shown = answer === null
     ? make("p", { className: "paper" }, passage)
-    : make("p", { className: "paper" }, characters.slice(0, start).join(""), make("mark", { className: "answer" }, characters.slice(start, end).join("")), characters.slice(end).join(""));
+    : make("p", { className: "paper" }, part(0, start), make("mark", { className: "answer" }, part(start, end)), part(end));
   const facts = [answer !== null && typeof probability === "number" ? say("sure", { probability: percent(probability) }) : "",
     typeof none === "number" ? say("noAnswerChance", { probability: percent(none) }) : ""].filter(Boolean);
   return [make("p", { className: "big" }, answer ?? say("noAnswer")), shown, make("p", { className: "faint" }, facts.join(" · "))];
@@ -140,8 +142,9 @@ function scored({ data: [found] }, values) {
     before = Math.max(before, end);
   }
   const bits = found.bits_per_character;
-  return [make("p", {}, make("span", { className: "big" }, typeof bits === "number" ? bits.toFixed(3) : "–"), ` ${say("bitsPerCharacter")} `,
-    make("span", { className: "tag" }, say(found.scale))), shaded.element];
+  const shown = make("span", { className: "big" }, bits === null ? "–" : bits.toFixed(3));
+  const scale = make("span", { className: "tag" }, say(found.scale));
+  return [make("p", {}, shown, ` ${say("bitsPerCharacter")} `, scale), shaded.element];
 }
 
 const how = (by) => make("p", { className: "faint" }, by ? say(`by_${by}`) : "");

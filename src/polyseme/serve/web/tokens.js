@@ -8,8 +8,10 @@ export function shadedText({ pick } = {}) {
   const text = make("span", { role: "group", "aria-label": say("tokens"), tabIndex: 0, className: "tokens-of" });
   const before = make("span", { className: "given" });
   const close = make("div", { className: "close-look", "aria-live": "polite" });
-  const scale = make("p", { className: "scale faint" }, say("expected"), make("span", { className: "ramp", "aria-hidden": "true" }), say("unexpected"));
-  const element = make("div", { className: "reading" }, make("div", { className: "paper" }, make("div", { className: "shaded" }, before, text), scale), close);
+  const ramp = make("span", { className: "ramp", "aria-hidden": "true" });
+  const scale = make("p", { className: "scale faint" }, say("expected"), ramp, say("unexpected"));
+  const paper = make("div", { className: "paper" }, make("div", { className: "shaded" }, before, text), scale);
+  const element = make("div", { className: "reading" }, paper, close);
   let shown = [], elements = [], chosen = -1;
 
   const hint = () => close.replaceChildren(make("p", { className: "faint" }, say("lookAtToken")));
@@ -62,7 +64,8 @@ export function shadedText({ pick } = {}) {
       before.textContent = given;
       hint();
     },
-    // {text, logprob, alternatives: [{text, logprob}], gap: what stands before it and belongs to no token, name: as the model has it}
+    // {text, logprob, alternatives: [{text, logprob}], gap, name}: the gap stands before it and belongs to no token, the
+    // name is the text as the model has it.
     add(token) {
       shown.push(token);
       const weight = Math.min(1, -token.logprob / Math.LN2 / DARKEST);

@@ -29,14 +29,15 @@ export function open(context, models) {
   const text = textArea(context.get("text", example("attention")), { rows: 2 });
   const second = textInput(context.get("second", ""));
   const state = { layer: Number(context.get("layer", "1")) - 1 || 0, head: Number(context.get("head", "1")) - 1 || 0 };
-  const layers = choice([], ""), heads = choice([], ""), parts = choice([], ""), partField = field(say("weights"), parts), label = make("span", { className: "tag" });
+  const layers = choice([], ""), heads = choice([], ""), label = make("span", { className: "tag" });
+  const parts = choice([], ""), partField = field(say("weights"), parts);
   const view = new HeadView({ spoken: spoken(), turn });
   const grid = new HeadGrid({ spoken: spoken(), open: (layer, head) => {
     show(layer, head);
     one.scrollIntoView({ block: "nearest" });
   } });
-  const one = make("section", { className: "card" },
-    make("div", { className: "row-of" }, partField, field(say("layer"), layers), field(say("head"), heads), label), view.said, view.view);
+  const chosen = make("div", { className: "row-of" }, partField, field(say("layer"), layers), field(say("head"), heads), label);
+  const one = make("section", { className: "card" }, chosen, view.said, view.view);
   const results = make("div", { hidden: true }, make("p", { className: "faint" }, say("attentionKeys")), one,
     make("h3", {}, say("allHeads")), make("p", { className: "faint" }, say("gridHint")), grid.element);
   const { line, ask: start } = asking(context, results);
@@ -47,10 +48,12 @@ export function open(context, models) {
 
   function run() {
     const body = question();
-    called.tell({ path: "v1/attention", body }, library(model.chosen, "attention", [body.input, ...(body.second ? [body.second] : [])]));
+    const texts = [body.input, body.second].filter((each) => each !== undefined);
+    called.tell({ path: "v1/attention", body }, library(model.chosen, "attention", texts));
     return start(async (signal) => {
       answer = await ask("v1/attention", body, signal);
-      parts.replaceChildren(...[answer, answer.cross].filter(Boolean).map(({ name }, place) => make("option", { value: place }, name)));
+      const kinds = [answer, answer.cross].filter(Boolean);
+      parts.replaceChildren(...kinds.map(({ name }, place) => make("option", { value: place }, name)));
       partField.hidden = parts.length < 2;
       parts.value = answer.cross && context.get("part") === "1" ? "1" : "0";
       readColours();

@@ -38,7 +38,8 @@ export function open(context, models) {
   function lay() {
     parts = pieces(text.value, context.language);
     sentence.replaceChildren(...parts.map((part, place) => {
-      if (!part.word || part.blank) return make("span", { className: part.blank ? "blank" : "" }, part.blank ? say("blank") : part.text);
+      if (part.blank) return make("span", { className: "blank" }, say("blank"));
+      if (!part.word) return make("span", {}, part.text);
       const word = button(part.text, { kind: "word", "aria-pressed": String(blanks.has(place)) });
       word.addEventListener("click", () => {
         if (!blanks.delete(place)) blanks.add(place);

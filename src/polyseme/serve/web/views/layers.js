@@ -19,11 +19,12 @@ export function open(context) {
 
   start(async (signal) => {
     const runs = await ask("v1/runs", undefined, signal);
-    const details = await Promise.all(runs.map(({ name }) => ask(`v1/runs/${encodeURIComponent(name)}`, undefined, signal).catch(() => ({}))));
+    const detailsOf = ({ name }) => ask(`v1/runs/${encodeURIComponent(name)}`, undefined, signal);
+    const details = await Promise.all(runs.map(detailsOf));
     const charts = details.flatMap(({ probe }, number) =>
       drawings(probe).map((drawing) => card(runs[number].name, make("div", { className: "wide probe", tabIndex: 0, role: "group",
         "aria-label": say("chartOf", { name: runs[number].name }) }, drawing))));
-    results.replaceChildren(...charts, ...(charts.length ? [make("p", { className: "faint" }, say("probeAbout"))] : [howTo(place)]));
+    results.replaceChildren(...charts, charts.length ? make("p", { className: "faint" }, say("probeAbout")) : howTo(place));
   });
   return [line, results, called.element];
 }

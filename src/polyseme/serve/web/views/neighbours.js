@@ -24,7 +24,10 @@ export function open(context, models) {
     field(say("wordB"), b), make("span", { "aria-hidden": "true" }, say("as")), field(say("wordC"), c),
     make("span", { "aria-hidden": "true" }, say("isToWhat")));
 
-  const question = () => (kind === "analogy" ? { a: a.value.trim(), b: b.value.trim(), c: c.value.trim() } : { word: word.value.trim() });
+  function question() {
+    if (kind === "analogy") return { a: a.value.trim(), b: b.value.trim(), c: c.value.trim() };
+    return { word: word.value.trim() };
+  }
 
   // A word that one model does not know says nothing about the others.
   async function listed(model, signal) {

@@ -2,8 +2,8 @@
 import { addressOf, ask, hasKey } from "../api.js";
 import { asking } from "../asking.js";
 import { calls } from "../calls.js";
-import { curves, legend, short } from "../charts.js";
-import { button, choice, field, make, notice } from "../dom.js";
+import { curves, legend, short, swatch } from "../charts.js";
+import { button, choice, code, field, make, notice } from "../dom.js";
 import { say } from "../strings.js";
 
 const EVERY = 3000; // milliseconds between looks at a run that is training
@@ -21,7 +21,8 @@ export function figuresOf(row) {
 }
 
 export function open(context) {
-  const results = make("div"), table = make("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": say("table") }), drawn = make("div"), reports = make("div");
+  const results = make("div"), drawn = make("div"), reports = make("div");
+  const table = make("div", { className: "wide", tabIndex: 0, role: "region", "aria-label": say("table") });
   const { line, ask: start } = asking(context, results);
   const called = calls();
   const figure = choice([], ""), across = choice(ACROSS.map((name) => [name, say(name)]), context.get("across", "step"));
@@ -41,7 +42,8 @@ export function open(context) {
   function fill() {
     const names = new Map(); // how many runs have each figure: the commonest is shown first
     for (const [, history] of histories) {
-      for (const name of new Set(history.flatMap((row) => figuresOf(row).map(([each]) => each)))) names.set(name, (names.get(name) ?? 0) + 1);
+      const mine = new Set(history.flatMap((row) => figuresOf(row).map(([name]) => name)));
+      for (const name of mine) names.set(name, (names.get(name) ?? 0) + 1);
     }
     const ordered = [...names].sort((a, b) => b[1] - a[1]).map(([name]) => [name, name.replaceAll("_", " ")]);
     const before = figure.value || context.get("figure", ordered[0]?.[0] ?? "");
@@ -59,7 +61,8 @@ export function open(context) {
         return found && typeof row[across.value] === "number" ? [[row[across.value], found[1]]] : [];
       }) })).filter(({ points }) => points.length);
     if (!series.length) {
-      drawn.replaceChildren(make("p", { className: "faint" }, say([...histories.values()].some(({ length }) => length) ? "noCurve" : "noRuns")));
+      const recorded = [...histories.values()].some(({ length }) => length);
+      drawn.replaceChildren(make("p", { className: "faint" }, say(recorded ? "noCurve" : "noRuns")));
       return;
     }
     const last = series.map(({ name, points }) => `${name} ${points.at(-1)[1].toFixed(3)}`).join(", ");
@@ -67,7 +70,8 @@ export function open(context) {
   }
 
   function list() {
-    const header = make("tr", {}, ...["run", "family", "steps", "latest", "speed"].map((name) => make("th", { scope: "col" }, say(name))));
+    const columns = ["run", "family", "steps", "latest", "speed"];
+    const header = make("tr", {}, ...columns.map((name) => make("th", { scope: "col" }, say(name))));
     const rows = runs.map(({ name, family, steps, done, training }, number) => {
       const history = histories.get(name) ?? [], latest = history.at(-1) ?? {};
       const box = make("input", { type: "checkbox", checked: !hidden.has(name), "aria-label": say("showRun", { name }) });
@@ -78,9 +82,9 @@ export function open(context) {
         draw();
       });
       const found = figuresOf(latest).find(([each]) => each === figure.value) ?? figuresOf(latest)[0];
-      const share = steps ? Math.min(1, (done ?? 0) / steps) : 1;
+      const share = steps ? Math.min(1, done / steps) : 1;
       const cells = [
-        make("span", {}, make("label", { className: "run" }, box, make("span", { className: number > 6 ? "swatch again" : "swatch", style: { "--mine": `var(--colour-${number % 7})` } }), name)),
+        make("label", { className: "run" }, box, swatch(number), name),
         family ?? "", make("span", { className: training ? "training" : "" }, progressOf(done, steps), ...(training
           ? [" ", make("progress", { value: share, max: 1, "aria-label": say("training") }), " ", say("training")] : [])),
         found ? `${found[0].replaceAll("_", " ")} ${found[1].toFixed(3)}` : "–",
@@ -97,7 +101,7 @@ export function open(context) {
     const framed = make("div");
     reports.replaceChildren(make("h3", {}, say("reports")), ...(names.length
       ? [make("ul", { className: "reports" }, ...names.map((name) => reportLine(name, framed))), framed]
-      : [notice(make("p", {}, say("noReports")), make("p", {}, make("code", {}, "polyseme compare --corpus text/ --out report/")))]));
+      : [notice(make("p", {}, say("noReports")), make("p", {}, code("polyseme compare --corpus text/ --out report/")))]));
   }
 
   const again = () => start(async (signal) => {
@@ -125,7 +129,8 @@ export function open(context) {
   return [line, results, called.element];
 }
 
-const progressOf = (done, steps) => (done === undefined || done === null || done === steps ? short(steps ?? 0) : `${short(done)} / ${short(steps ?? 0)}`);
+// A run that we know no recipe of has no number of steps to reach.
+const progressOf = (done, steps) => (steps === null || done === steps ? short(done) : `${short(done)} / ${short(steps)}`);
 
 // In a frame that may run its own script and reach nothing of ours; a frame cannot carry a key.
 function reportLine(name, framed) {
@@ -140,5 +145,6 @@ function reportLine(name, framed) {
 function pythonLines(context, run) {
   const served = context.models.find(({ id }) => id === run?.name);
   const place = served?.polyseme?.directory ?? `runs/${run?.name ?? "bert"}`;
-  return `import json, pathlib\nrows = [json.loads(line) for line in pathlib.Path(${JSON.stringify(`${place}/history.jsonl`)}).read_text().splitlines()]`;
+  const file = JSON.stringify(`${place}/history.jsonl`);
+  return `import json, pathlib\nrows = [json.loads(line) for line in pathlib.Path(${file}).read_text().splitlines()]`;
 }

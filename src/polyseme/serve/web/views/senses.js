@@ -29,7 +29,7 @@ export function open(context, models) {
   const chosen = severalModels(context, models);
   const word = textInput(context.get("word", example("senses").word));
   const texts = textArea(context.get("texts", example("senses").texts), { rows: 8 });
-  const slider = make("input", { type: "range", min: 0, max: 1000, step: 1, value: context.get("layer", "1000"), "aria-label": say("layer") });
+  const slider = make("input", { type: "range", min: 0, "aria-label": say("layer") });
   const sentences = make("ol", { className: "sentences" });
   const maps = make("div", { className: "side-by-side" });
   const results = make("div", { hidden: true }, make("div", { className: "slider" }, say("bottom"), slider, say("top")), maps,
@@ -54,6 +54,10 @@ export function open(context, models) {
         return { text: whole, use, start: from, end };
       });
       picked = 0;
+      const top = Math.max(...found.map(({ layers }) => layers.length - 1)); // a step of the slider is a layer of the deepest
+      slider.max = top;
+      slider.value = context.get("layer", top);
+      slider.disabled = top === 0;
       cards = found.map(({ layers }, place) => mapCard(askedModels[place], layers));
       maps.replaceChildren(...cards.map(({ element }) => element));
       sentences.replaceChildren(...points.map((point, number) => sentence(point, number)));
@@ -86,11 +90,11 @@ export function open(context, models) {
   // All models are at their bottom and at their top together.
   function move() {
     for (const { layers, map, where, fixed } of cards) {
-      const number = Math.round((slider.value / 1000) * (layers.length - 1));
+      const number = Math.round((slider.value / (Number(slider.max) || 1)) * (layers.length - 1));
       const places = centred(layers[number].points);
       map.move(places);
       const same = places.every(([x, y]) => x === places[0][0] && y === places[0][1]);
-      where.textContent = (fixed ? say("static") : say("layerOf", { number: layers[number].layer ?? number, last: layers.length - 1 }))
+      where.textContent = (fixed ? say("static") : say("layerOf", { number, last: layers.length - 1 }))
         + (same && points.length > 1 ? say("samePlace") : "");
     }
     slider.setAttribute("aria-valuetext", cards.map(({ where }) => where.textContent).join(", "));

@@ -79,7 +79,8 @@ function oneTask(context, name, models, fresh) {
   run();
   return [
     make("p", { className: "faint tight" }, say(`${name}About`)),
-    form(submit, model.element, heads, ...fields.map(({ label, hint }, place) => field(say(label), inputs[place], hint ? { hint: say(hint) } : {})),
+    form(submit, model.element, heads,
+      ...fields.map(({ label, hint }, place) => field(say(label), inputs[place], { hint: hint ? say(hint) : "" })),
       make("div", { className: "buttons" }, button(say("ask"), { kind: "main", type: "submit" }))),
     line, results, called.element,
   ];
