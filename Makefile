@@ -4,10 +4,10 @@ BIN := .venv/bin
 export TOKENIZERS_PARALLELISM ?= true
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test soak check bench screenshots clean
 
 help: ## say what there is
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 20
 
 demo: .venv/installed ## train a small BERT and a small GPT-2 on the docstrings of this machine (about five minutes)
 	$(BIN)/polyseme pretrain bert --corpus docstrings --budget 80s --out runs/docstrings-bert --resume
@@ -19,6 +19,9 @@ demo: .venv/installed ## train a small BERT and a small GPT-2 on the docstrings 
 
 test: .venv/developing ## run every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+soak: .venv/developing ## let thousands of hostile and hundreds of slow requests at a server (about ten minutes)
+	$(BIN)/python -m pytest -m soak tests/serve
 
 check: .venv/developing ## style and types
 	$(BIN)/ruff format --check .
@@ -36,6 +39,10 @@ bench: .venv/developing ## measure against other tools on this machine
 	$(BIN)/python benchmarks/glove.py
 	$(BIN)/python benchmarks/next_word.py
 	$(BIN)/python benchmarks/minimal_pairs.py
+	$(BIN)/python benchmarks/serving.py
+
+screenshots: .venv/developing ## pictures of every view of the playground, to be looked at (some five minutes)
+	$(BIN)/python tests/serve/screenshots.py
 
 clean: ## remove the virtual environment and what demo and tests left
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

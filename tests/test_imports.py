@@ -40,6 +40,7 @@ LINE = [
     "opening",
     "making",
     "compare",
+    "serve",
     "cli",
 ]
 TOP = {"__init__", "__main__"}  # these only open the door

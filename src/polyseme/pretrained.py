@@ -126,6 +126,12 @@ class Pretrained:
 
     def embed(self, texts: Sequence[str], *, pool: Pool = "mean", layer: int = -1) -> NDArray[np.float32]:
         """One vector a text, (N, D), pooled over its tokens, special ones included."""
+        return self.embed_counted(texts, pool=pool, layer=layer)[0]
+
+    def embed_counted(
+        self, texts: Sequence[str], *, pool: Pool = "mean", layer: int = -1
+    ) -> tuple[NDArray[np.float32], list[int]]:
+        """The same, and the number of tokens of each text."""
         num_layers = len(self.encoder.widths)
         if not -num_layers <= layer < num_layers:
             raise ConfigError(f"there is no layer {layer}; the layers are 0 (the embedding) to {num_layers - 1}")
@@ -139,10 +145,10 @@ class Pretrained:
         for group, encoded in encode_packs(self.encoder, rows, letters):
             pooled = [of_row(run) for run in runs(encoded.layers[layer][0], lengths[group].tolist())]
             vectors[group] = torch.cat(pooled).cpu().numpy()
-        vectors = of_text(vectors, firsts)
+        vectors, totals = of_text(vectors, firsts), np.add.reduceat(lengths, firsts)
         if pool == "mean":
-            vectors /= np.add.reduceat(lengths, firsts)[:, None]
-        return vectors
+            vectors /= totals[:, None]
+        return vectors, totals.tolist()
 
     def fill(self, text: str, *, top: int = 5) -> list[list[Guess]]:
         """The likeliest tokens for each blank, written [MASK]."""
@@ -178,7 +184,7 @@ class Pretrained:
             return "".join(self.stream(prompt, **sampling))
         settings = Sampling.parse(sampling, group="generate")
         tokenizer, head = self._tokenizer, self._head(NextToken, "generate")
-        prompts = [self._prompt(text) for text in prompt]
+        prompts = [self.prompt_ids(text) for text in prompt]
         written: list[list[int]] = [[] for _ in prompts]
         for group in together([len(ids) for ids in prompts], settings.max_tokens):
             rows = [prompts[number] for number in group]
@@ -197,12 +203,13 @@ class Pretrained:
         """The same while it is written, in pieces of whole characters."""
         settings = Sampling.parse(sampling, group="generate")  # here and not below, so that a mistake shows at once
         tokenizer, head = self._tokenizer, self._head(NextToken, "generate")
-        ids = self._prompt(prompt)
+        ids = self.prompt_ids(prompt)
         num_kept = len(tokenizer.null)
         new = generate_ids(self.encoder, head, ids, settings, tokenizer.specials.end, num_kept=num_kept)
         return self._pieces(tokenizer, ids, new, settings.stop)
 
-    def _prompt(self, text: str) -> list[int]:
+    def prompt_ids(self, text: str) -> list[int]:
+        """The tokens to go on from, given a prompt."""
         self._check_forward()
         ids = self._tokenizer.encode(text, specials=False).ids
         ids = self._tokenizer.frame[0] + ids if ids else self._tokenizer.opening
@@ -259,18 +266,20 @@ class Pretrained:
         rows = read(self._tokenizer, texts, self.encoder.config.max_length)
         return rows, translate_ids(self.encoder, head, [row.ids for row in rows], settings)
 
-    def score(self, texts: Sequence[str], *, after: Sequence[str] | None = None) -> list[Score]:
+    def score(self, texts: Sequence[str], *, after: Sequence[str] | None = None, top: int | None = None) -> list[Score]:
         """How likely each text is; masked models by pseudo-likelihood, which says so.
 
         With `after`, how likely each is to follow another text; the space between them is part of the one that follows.
+        With `top`, how likely each token is, and so many that might have stood there.
         """
         if after is not None:
             head = self._head(NextToken, "go on from a text")
             self._check_forward()
             return continuations(self.encoder, head, self._tokenizer, after, texts)
         if any(isinstance(part, NextToken) for part in self.objective.parts):
-            return likelihoods(self.encoder, self._head(NextToken, "score text"), self._tokenizer, texts)
-        return pseudo_likelihoods(self.encoder, self._head(MaskedTokens, "score text"), self._tokenizer, texts)
+            return likelihoods(self.encoder, self._head(NextToken, "score text"), self._tokenizer, texts, top=top)
+        masked = self._head(MaskedTokens, "score text")
+        return pseudo_likelihoods(self.encoder, masked, self._tokenizer, texts, top=top)
 
     @property
     def tasks(self) -> dict[str, Task[Any, Any]]:

@@ -20,6 +20,7 @@ from typing import Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from polyseme.layers.softmax import token_nats
 from polyseme.models.base import Encoder
@@ -37,6 +38,20 @@ Direction = Literal["forward", "backward"]
 Ids = NDArray[np.int64]
 
 
+Alternatives = tuple[tuple[int, float], ...]  # ids and their nats, the likeliest first
+Detail = dict[tuple[int, int], tuple[float, Alternatives]]  # by text and place
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenScore:
+    """The nats of a token, by its characters, and of what else might have stood there."""
+
+    start: int
+    end: int
+    nats: float
+    alternatives: Alternatives
+
+
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """The nats of a text, and what they can be divided by."""
@@ -50,6 +65,7 @@ class Score:
     spelling: float = 0.0  # nats, among all, of the letters of these words
     directions: Mapping[str, float] = field(default_factory=dict)  # nats of each, where their mean counts
     likeliest: bool = False  # whether every token was the likeliest in its place
+    tokens: tuple[TokenScore, ...] = ()  # where they were asked for; of both directions the mean
 
     @property
     def bits_per_character(self) -> float:
@@ -98,6 +114,7 @@ class _Asked:
     places: Mapping[Direction, Sequence[int]]
     num_tokens: int
     unknown: list[str]  # words that the vocabulary lacks
+    spans: Sequence[tuple[int, int]] = ()  # the characters of each token; of those around the text none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,18 +123,25 @@ class _Window:
 
     text: int
     ids: list[int]
-    looks: Mapping[Direction, tuple[Ids, Ids]]  # the places that are looked from, and the tokens that are looked for
+    # The places that are looked from, the tokens that are looked for, and the places of these in the text.
+    looks: Mapping[Direction, tuple[Ids, Ids, Ids]]
 
 
 def likelihoods(
-    encoder: Encoder, head: NextToken, tokenizer: Tokenizer, texts: Sequence[str], *, batch_tokens: int = BATCH_TOKENS
+    encoder: Encoder,
+    head: NextToken,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    *,
+    top: int | None = None,
+    batch_tokens: int = BATCH_TOKENS,
 ) -> list[Score]:
-    """Score texts by a model that reads in one direction, or in each of both."""
+    """Score texts by a model that reads in one direction, or in each of both; with `top`, each token too."""
     if isinstance(head, Forward):
         asked = list(_by_sentence(tokenizer, texts))
     else:
         asked = list(_whole(tokenizer, texts, backward=encoder.context == "right"))
-    return _scores(encoder, head, tokenizer, asked, texts, batch_tokens)
+    return _scores(encoder, head, tokenizer, asked, texts, batch_tokens, top)
 
 
 def continuations(
@@ -147,15 +171,19 @@ def pseudo_likelihoods(
     tokenizer: Tokenizer,
     texts: Sequence[str],
     *,
+    top: int | None = None,
     batch_tokens: int = BATCH_TOKENS,
 ) -> list[Score]:
-    """Score texts by a masked model, hiding one token at a time."""
+    """Score texts by a masked model, hiding one token at a time; with `top`, each token too."""
     nats, lengths = [0.0] * len(texts), [0] * len(texts)
     unknown: list[list[str]] = [[] for _ in texts]
     asked: list[tuple[int, list[int], int]] = []  # text, row, place of the hidden token
+    spans: list[tuple[int, int]] = []
+    tokens: list[list[TokenScore]] = [[] for _ in texts]
     for row in read(tokenizer, texts, encoder.config.max_length):
         places = [place for place, (first, last) in enumerate(row.offsets) if last > first]
         asked += [(row.text, row.ids, place) for place in places]
+        spans += [row.offsets[place] for place in places]
         lengths[row.text] += len(places)
         unknown[row.text] += _unknown(tokenizer, texts[row.text], row.ids, row.offsets)
     with torch.inference_mode():
@@ -166,13 +194,38 @@ def pseudo_likelihoods(
             hidden = [start + asked[number][2] for start, number in zip(starts, group, strict=False)]
             targets = batch.ids[0, hidden]
             batch.ids[0, hidden] = masked.mask
-            vectors = masked.transform(encoder(batch).layers[-1][0, hidden])
+            read_at = encoder(batch).layers[-1][0, hidden]
+            vectors = masked.transform(read_at)
             costs = token_nats(vectors, encoder.tokens.weight, masked.bias, targets)[0].double()
-            for number, cost in zip(group, costs.tolist(), strict=True):
+            others = _alternatives(masked.logits(encoder, read_at) if top else None, top, len(group))
+            for number, cost, likeliest in zip(group, costs.tolist(), others, strict=True):
                 nats[asked[number][0]] += cost
+                start, end = spans[number]
+                if top is not None:
+                    told = TokenScore(start=start, end=end, nats=cost, alternatives=likeliest)
+                    tokens[asked[number][0]].append(told)
     return [
-        _score("pseudo-likelihood", tokenizer, text, {"both": nats[n]}, num_tokens=lengths[n], unknown=unknown[n])
+        _score(
+            "pseudo-likelihood",
+            tokenizer,
+            text,
+            {"both": nats[n]},
+            num_tokens=lengths[n],
+            unknown=unknown[n],
+            tokens=sorted(tokens[n], key=lambda token: (token.start, token.end)),
+        )
         for n, text in enumerate(texts)
+    ]
+
+
+def _alternatives(logits: Tensor | None, top: int | None, count: int = 0) -> list[Alternatives]:
+    """The likeliest tokens by logits (N, V), as many as are asked for."""
+    if not top or logits is None:
+        return [()] * (count if logits is None else len(logits))
+    best = logits.log_softmax(-1).topk(min(top, logits.shape[-1]))
+    return [
+        tuple((id, -value) for id, value in zip(ids, values, strict=True))
+        for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]
 
 
@@ -180,13 +233,14 @@ def _whole(tokenizer: Tokenizer, texts: Sequence[str], *, backward: bool) -> Ite
     """Each text after the end of another; for those that read from the end, before the beginning of one."""
     around = tokenizer.opening
     for text, tokens in zip(texts, tokenizer.encode_batch(texts, specials=False), strict=True):
-        count = len(tokens.ids)
+        count, nowhere = len(tokens.ids), [(0, 0)] * len(around)
         first = 0 if backward else len(around)
         yield _Asked(
             ids=tokens.ids + around if backward else around + tokens.ids,
             places={"backward" if backward else "forward": range(first, first + count)},
             num_tokens=count,
             unknown=_unknown(tokenizer, text, tokens.ids, tokens.offsets),
+            spans=tokens.offsets + nowhere if backward else nowhere + tokens.offsets,
         )
 
 
@@ -195,19 +249,25 @@ def _by_sentence(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[_Asked]
     before, after = tokenizer.frame
     sentences = [split_sentences(text) for text in texts]
     encoded = iter(tokenizer.encode_batch([one for some in sentences for one in some], specials=False))
-    for some in sentences:
+    for text, some in zip(texts, sentences, strict=True):
         ids: list[int] = []
+        spans: list[tuple[int, int]] = []
+        end = 0
         places: dict[Direction, list[int]] = {"forward": [], "backward": []}
         unknown: list[str] = []
         for sentence, tokens in zip(some, encoded, strict=False):
+            begin = max(end, text.find(sentence, end))
+            end = begin + len(sentence)
             if not tokens.ids:
                 continue
+            inside = [(begin + start, begin + stop) for start, stop in tokens.offsets]
+            spans += [*[(0, 0)] * len(before), *inside, *[(0, 0)] * len(after)]
             first = len(ids) + len(before)
             places["backward"] += range(len(ids), first + len(tokens.ids))
             ids += [*before, *tokens.ids, *after]
             places["forward"] += range(first, len(ids))
             unknown += _unknown(tokenizer, sentence, tokens.ids, tokens.offsets)
-        yield _Asked(ids=ids, places=places, num_tokens=len(places["forward"]), unknown=unknown)
+        yield _Asked(ids=ids, places=places, num_tokens=len(places["forward"]), unknown=unknown, spans=spans)
 
 
 def _unknown(tokenizer: Tokenizer, text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[str]:
@@ -244,7 +304,8 @@ def _windows_one(
         row, looked = np.concatenate([np.array(before, np.int64), ids[begin : end - 1]]), len(before) + here - 1 - begin
         if turned:
             row, looked = row[::-1], len(row) - 1 - looked
-        yield _Window(text=number, ids=row.tolist(), looks={direction: (looked, ids[here])})
+        where = length - 1 - here if turned else here
+        yield _Window(text=number, ids=row.tolist(), looks={direction: (looked, ids[here], where)})
         done = end
 
 
@@ -259,21 +320,27 @@ def _windows_both(number: int, asked: _Asked, limit: int) -> Iterator[_Window]:
         end = begin + limit
         ahead = forward[(forward >= done) & (forward < end)]
         behind = backward[(backward >= begin) & (backward < following)]
-        looks: dict[Direction, tuple[Ids, Ids]] = {
-            "forward": (ahead - 1 - begin, ids[ahead]),
-            "backward": (behind + 1 - begin, ids[behind]),
+        looks: dict[Direction, tuple[Ids, Ids, Ids]] = {
+            "forward": (ahead - 1 - begin, ids[ahead], ahead),
+            "backward": (behind + 1 - begin, ids[behind], behind),
         }
         yield _Window(text=number, ids=ids[begin:end].tolist(), looks=looks)
         done = end
 
 
 def _costs(
-    encoder: Encoder, head: NextToken, asked: Sequence[_Asked], batch_tokens: int, again: list[int]
-) -> tuple[dict[Direction, NDArray[np.float64]], NDArray[np.bool_]]:
-    """The nats of each text in each direction, and whether all of its tokens were the likeliest."""
+    encoder: Encoder,
+    head: NextToken,
+    asked: Sequence[_Asked],
+    batch_tokens: int,
+    again: list[int],
+    top: int | None = None,
+) -> tuple[dict[Direction, NDArray[np.float64]], NDArray[np.bool_], dict[Direction, Detail]]:
+    """The nats of each text in each direction, whether all of its tokens were the likeliest, and their nats."""
     windows = [window for n, one in enumerate(asked) for window in _windows(n, one, encoder.config.max_length, again)]
     nats = {direction: np.zeros(len(asked)) for one in asked[:1] for direction in one.places}
     likeliest = np.ones(len(asked), dtype=np.bool_)
+    details: dict[Direction, Detail] = {direction: {} for direction in nats}
     with torch.inference_mode():
         for group in by_length([len(window.ids) for window in windows], batch_tokens):
             read = [windows[number] for number in group]
@@ -282,16 +349,33 @@ def _costs(
                 some = [(row, *window.looks[direction]) for row, window in enumerate(read) if direction in window.looks]
                 if not some:
                     continue
-                rows = np.repeat([row for row, *_ in some], [len(places) for _, places, _ in some])
-                where = [rows, np.concatenate([places for _, places, _ in some])]
-                targets = torch.from_numpy(np.concatenate([ids for *_, ids in some])).to(encoder.device)
+                rows = np.repeat([row for row, *_ in some], [len(places) for _, places, *_ in some])
+                where = [rows, np.concatenate([places for _, places, *_ in some])]
+                targets = torch.from_numpy(np.concatenate([ids for *_, ids, _ in some])).to(encoder.device)
                 read_from = head.read_back if isinstance(head, Forward) and direction == "backward" else head.read
                 vectors = read_from(encoded)
-                costs, right = head.nats(encoder, vectors[*map(torch.from_numpy, where)], targets)
+                vectors = vectors[*map(torch.from_numpy, where)]
+                costs, right = head.nats(encoder, vectors, targets)
                 texts = np.array([window.text for window in read])[rows]
+                if top is not None:
+                    others = _alternatives(head.logits(encoder, vectors) if top else None, top, len(vectors))
+                    wanted = np.concatenate([places for *_, places in some]).tolist()
+                    told = zip(costs.tolist(), others, strict=True)
+                    details[direction].update(zip(zip(texts.tolist(), wanted, strict=True), told, strict=True))
                 np.add.at(sums, texts, costs.double().cpu().numpy())
                 np.logical_and.at(likeliest, texts, right.cpu().numpy())
-    return nats, likeliest
+    return nats, likeliest, details
+
+
+def _tokens(number: int, asked: _Asked, details: Mapping[Direction, Detail]) -> list[TokenScore]:
+    """The tokens of a text; of both directions the mean, and what the first of them would have said instead."""
+    tokens = []
+    for place, (start, end) in enumerate(asked.spans):
+        found = [of_direction[number, place] for of_direction in details.values() if (number, place) in of_direction]
+        if end > start and found:
+            mean = math.fsum(nats for nats, _ in found) / len(found)
+            tokens.append(TokenScore(start=start, end=end, nats=mean, alternatives=found[0][1]))
+    return tokens
 
 
 def _scores(
@@ -301,8 +385,9 @@ def _scores(
     asked: Sequence[_Asked],
     texts: Sequence[str],
     batch_tokens: int = BATCH_TOKENS,
+    top: int | None = None,
 ) -> list[Score]:
-    nats, likeliest = _costs(encoder, head, asked, batch_tokens, tokenizer.null)
+    nats, likeliest, details = _costs(encoder, head, asked, batch_tokens, tokenizer.null, top)
     return [
         _score(
             "likelihood",
@@ -312,6 +397,7 @@ def _scores(
             num_tokens=one.num_tokens,
             unknown=one.unknown,
             likeliest=bool(likeliest[n]) and not one.unknown,
+            tokens=_tokens(n, one, details) if top is not None else (),
         )
         for n, (text, one) in enumerate(zip(texts, asked, strict=True))
     ]
@@ -326,6 +412,7 @@ def _score(
     num_tokens: int,
     unknown: Sequence[str],
     likeliest: bool = False,
+    tokens: Sequence[TokenScore] = (),
 ) -> Score:
     spelling = math.fsum(tokenizer.spelling.nats(word) for word in unknown) if unknown else 0.0
     directions = {direction: cost + spelling for direction, cost in nats.items()}
@@ -339,4 +426,5 @@ def _score(
         spelling=spelling,
         directions=directions if len(directions) > 1 else {},
         likeliest=likeliest,
+        tokens=tuple(tokens),
     )

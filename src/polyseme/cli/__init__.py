@@ -30,6 +30,7 @@ from polyseme.cli.probe import probe
 from polyseme.cli.sample import sample
 from polyseme.cli.score import score
 from polyseme.cli.senses import senses
+from polyseme.cli.serve import serve
 from polyseme.cli.tokenizer import tokenizer
 from polyseme.cli.translate import translate
 from polyseme.errors import PolysemeError
@@ -55,6 +56,7 @@ COMMANDS = (
     senses,
     probe,
     evaluate,
+    serve,
     import_,
     export,
     info,

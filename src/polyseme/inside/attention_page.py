@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.inside.heads import EVEN, MOST, PARKED
-from polyseme.pages import page
+from polyseme.pages import join_modules, page
 
 if TYPE_CHECKING:
     from polyseme.inside.attention import Attention, Line
@@ -47,29 +47,6 @@ h1 { overflow-wrap: anywhere; }
 @media (min-width: 900px) { .panels.two { grid-template-columns: 1fr 1fr; } }
 .panel { min-width: 0; } .panel h3 { font-size: 1rem; margin: .3rem 0; overflow-wrap: anywhere; max-height: 4.5em;
   overflow-y: auto; }
-.view { display: flex; flex-wrap: wrap; gap: 1.2rem; align-items: flex-start; }
-.lines { display: grid; grid-template-columns: minmax(0, 11rem) minmax(4rem, 1fr) minmax(0, 11rem); flex: 1 1 18rem;
-  max-height: 70vh; overflow-y: auto; min-width: 0; }
-.lines svg { width: 100%; height: var(--tall); max-width: none; display: block; }
-.lines path { fill: none; stroke: var(--colour-0); vector-effect: non-scaling-stroke; }
-.tokens { line-height: 22px; font-size: .9rem; }
-.tokens:focus-visible { outline-offset: -2px; }
-.tokens.left { text-align: right; }
-.tokens div { height: 22px; padding: 0 .3rem; overflow: hidden; text-overflow: ellipsis; white-space: pre;
-  border-radius: 3px; cursor: pointer; unicode-bidi: isolate;
-  background: color-mix(in srgb, var(--colour-0) calc(var(--weight, 0) * 55%), transparent); }
-.tokens div[aria-selected=true] { outline: 2px solid var(--colour-1); outline-offset: -2px; }
-.matrix { position: relative; flex: 0 1 24rem; min-width: 12rem; }
-.matrix canvas { width: 100%; image-rendering: pixelated; display: block; border: 1px solid var(--line);
-  cursor: crosshair; }
-.matrix .row { position: absolute; left: 0; right: 0; border: 1px solid var(--colour-1); pointer-events: none;
-  min-height: 3px; }
-.said { height: 3.1em; margin: .3rem 0; overflow-wrap: anywhere; overflow-y: auto; }
-.grid { display: grid; gap: 2px; align-items: center; overflow-x: auto; padding: 3px; font-size: .75rem;
-  color: var(--faint); text-align: center; }
-.grid button { padding: 0; border-width: 1px; border-radius: 2px; line-height: 0; cursor: pointer; aspect-ratio: 1; }
-.grid button[aria-pressed=true] { outline: 2px solid var(--colour-1); }
-.grid canvas { width: 100%; height: 100%; image-rendering: pixelated; }
 #numbers td, #numbers th { white-space: nowrap; } #numbers th button { border: 0; padding: 0; background: none;
   font-weight: bold; cursor: pointer; }
 #numbers td button { padding: 0 .4rem; cursor: pointer; }
@@ -93,9 +70,10 @@ def attention_page(shown: Sequence[Attention]) -> str:
     title = f"Attention in {first.model}"
     columns = [{"name": name, "says": says, "share": share} for name, says, share in _COLUMNS]
     body = _BODY.format(title=escape(title), notes="".join(f"<p>{escape(note)}</p>" for note in _notes(shown)))
-    files = (resources.files("polyseme.inside") / name for name in ("attention_weights.js", "attention.js"))
-    script = "".join(file.read_text(encoding="utf-8") for file in files)
-    return page(title, body, data={"columns": columns, "panels": panels}, script=script, style=_STYLE)
+    inside = resources.files("polyseme.inside")
+    script = join_modules(inside, "drawing.js", "attention_weights.js", "attention_head.js", "attention.js")
+    style = (inside / "attention_head.css").read_text(encoding="utf-8") + _STYLE
+    return page(title, body, data={"columns": columns, "panels": panels}, script=script, style=style)
 
 
 def _part(attention: Attention, budget: int) -> dict[str, Any]:

@@ -1,4 +1,3 @@
-"use strict";
 // The weights of heads as the page holds them, and as dots on a canvas.
 
 function bytesOf(text) {
@@ -9,7 +8,7 @@ function bytesOf(text) {
 }
 
 // The weights of a head, row by row, from bytes that are 255 times their roots.
-function weightsOf(part, { layer, head, words }) {
+export function weightsOf(part, { layer, head, words }) {
   const rows = part.line.shown.length, columns = (part.seen ?? part.line).shown.length;
   const bytes = bytesOf(part.maps[layer * part.heads + head]);
   const weights = new Float32Array(rows * columns);
@@ -42,7 +41,7 @@ function byWord(weights, line, seen) {
 }
 
 let shades = [];
-function readColours() {
+export function readColours() {
   const style = getComputedStyle(document.documentElement);
   const numbers = (name) => {
     let hex = style.getPropertyValue(name).trim().slice(1);
@@ -55,7 +54,7 @@ function readColours() {
 }
 
 // By the roots of weights, so that small ones are seen; of several in one dot, the largest.
-function draw(canvas, { weights, rows, columns }, most) {
+export function draw(canvas, { weights, rows, columns }, most) {
   const tall = Math.min(rows, most), wide = Math.min(columns, most);
   const largest = new Float32Array(tall * wide);
   for (let row = 0; row < rows; row++) {

@@ -11,7 +11,7 @@ import numpy as np
 
 from polyseme.inside.occurrences import Occurrence
 from polyseme.inside.senses import Layer, Senses
-from polyseme.pages import page
+from polyseme.pages import join_modules, page
 
 FIGURES = {
     "accuracy": "1-NN accuracy, balanced",
@@ -33,15 +33,6 @@ _STYLE = """
 #maps, #lists { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); gap: 1.2rem; }
 .card h2 { margin: .8rem 0 0; overflow-wrap: anywhere; } .card h2 .faint { font-weight: normal; font-size: .9rem; }
 .card p { margin: 0 0 .4rem; font-size: .9rem; min-height: 2.7em; line-height: 1.35; }
-.map { width: 100%; display: block; aspect-ratio: 1; background: var(--panel); border: 1px solid var(--line);
-  border-radius: 4px; touch-action: pan-y; }
-.point { fill: currentColor; fill-opacity: .55; stroke: currentColor; stroke-width: 2; cursor: pointer; }
-.point.asked { fill: var(--ground); fill-opacity: .3; stroke-width: 4; }
-.point:hover { fill-opacity: 1; } .point.dim { opacity: .08; }
-.ring { fill: none; stroke: var(--ink); stroke-width: 5; pointer-events: none; }
-.moving .point, .moving .ring { transition: translate .35s; }
-@media (max-width: 40rem) { .point, .ring { scale: 1.5; } }
-@media (prefers-reduced-motion: reduce) { .moving .point, .moving .ring { transition: none; } }
 .figures { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; margin: .2rem 0 .5rem;
   font-variant-numeric: tabular-nums; } .figures div { min-width: 5rem; }
 .figures dt { font-size: .8rem; color: var(--faint); } .figures dd { margin: 0; }
@@ -98,8 +89,10 @@ value="{top}"{" disabled" if not top else ""}> top</label></div>
 <div class="wide"><table><tr><th>model</th><th>layer</th>{"".join(f"<th>{FIGURES[key]}</th>" for key in shown)}
 <th>variance shown</th></tr>{"".join(_rows(looks, shown))}</table></div>
 <p class="faint">{escape(_explained(bool(senses), bool(first.num_known < len(first.occurrences))))}</p>"""
-    script = files(__package__).joinpath("senses_page.js").read_text("utf-8")
-    return page(title, body, data=data, script=script, style=_STYLE)
+    inside = files(__package__)
+    script = join_modules(inside, "drawing.js", "word_map.js", "senses_page.js")
+    style = inside.joinpath("word_map.css").read_text("utf-8") + _STYLE
+    return page(title, body, data=data, script=script, style=style)
 
 
 def _layer(layer: Layer) -> dict[str, Any]:

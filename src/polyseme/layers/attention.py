@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -37,12 +37,29 @@ class Cache(State):
         self.layers[layer].narrow(3, self.length, num_new).copy_(new)
         return self.layers[layer].narrow(3, 0, self.length + num_new)
 
+    def advance(self, num_new: int) -> None:
+        """So many tokens more were read."""
+        self.length += num_new
+
     def select(self, rows: Tensor) -> None:
         """Go on with these rows only, some of which may be taken more than once."""
         for number, layer in enumerate(self.layers):
             _, _, num_heads, room, width = layer.shape
             self.layers[number] = layer.new_empty(2, len(rows), num_heads, room, width)
             self.layers[number][:, :, :, : self.length] = layer[:, rows, :, : self.length]
+
+
+class Caches(State):
+    """Rows that have read different numbers of tokens, each with a cache of its own; they go on by a token each."""
+
+    def __init__(self, rows: Sequence[Cache]) -> None:
+        self.rows = rows
+        self.lengths = [row.length for row in rows]
+
+    def advance(self, num_new: int) -> None:
+        """So many tokens more were read of each."""
+        for row in self.rows:
+            row.advance(num_new)
 
 
 class SelfAttention(nn.Module):
@@ -62,7 +79,7 @@ class SelfAttention(nn.Module):
         *,
         allowed: Allowed = None,
         causal: bool = False,
-        cache: Cache | None = None,
+        cache: Cache | Caches | None = None,
         layer: int = 0,
     ) -> Tensor:
         """Mix each token with those it may see."""
@@ -71,9 +88,18 @@ class SelfAttention(nn.Module):
         if isinstance(allowed, tuple):
             mixed_runs = [self._mix(run, None, causal, None, layer) for run in runs(mixed[0], allowed)]
             x = torch.cat([run.reshape(-1, width) for run in mixed_runs])
+        elif isinstance(cache, Caches):
+            x = self._mix_rows(mixed, cache, layer)
         else:
             x = self._mix(mixed, allowed, causal, cache, layer)
         return self.output(x.reshape(num_rows, length, width))  # type: ignore[no-any-return]
+
+    def _mix_rows(self, mixed: Tensor, caches: Caches, layer: int) -> Tensor:
+        """The same of rows that are at different places, a new token of each."""
+        if self.maps is None and (own := kernels_for(mixed)):
+            return own.attend_rows(mixed, [row.layers[layer] for row in caches.rows], caches.lengths)  # type: ignore[no-any-return]
+        rows = zip(mixed[:, None], caches.rows, strict=True)
+        return torch.cat([self._mix(row, None, True, cache, layer) for row, cache in rows])
 
     def _mix(self, mixed: Tensor, allowed: Tensor | None, causal: bool, cache: Cache | None, layer: int) -> Tensor:
         """From queries, keys and values (B, T, 3, H, D/H) to (B, T, H, D/H)."""

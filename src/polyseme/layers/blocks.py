@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from polyseme.config import Config
-from polyseme.layers.attention import Allowed, Cache, SelfAttention
+from polyseme.layers.attention import Allowed, Cache, Caches, SelfAttention
 from polyseme.layers.dropout import Dropout
 from polyseme.layers.gelu import gelu_tanh
 from polyseme.layers.linear import Linear
@@ -81,7 +81,7 @@ class PostNormBlock(_Block):
         *,
         allowed: Allowed = None,
         causal: bool = False,
-        cache: Cache | None = None,
+        cache: Cache | Caches | None = None,
         layer: int = 0,
     ) -> Tensor:
         attended = self.attention(x, allowed=allowed, causal=causal, cache=cache, layer=layer)
@@ -98,7 +98,7 @@ class PreNormBlock(_Block):
         *,
         allowed: Allowed = None,
         causal: bool = False,
-        cache: Cache | None = None,
+        cache: Cache | Caches | None = None,
         layer: int = 0,
     ) -> Tensor:
         attended = self.attention(self.attention_norm(x), allowed=allowed, causal=causal, cache=cache, layer=layer)

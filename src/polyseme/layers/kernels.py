@@ -6,7 +6,7 @@ Kernels are given addresses, because making arrays of tensors would take as long
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from threading import local
 from typing import Any
@@ -46,6 +46,16 @@ def attend(mixed: Tensor, past: Tensor, length: int) -> Tensor:
     num_rows, _, _, num_heads, size = mixed.shape
     out = mixed.new_empty((num_rows, 1, num_heads, size))
     _attend(mixed.data_ptr(), past.data_ptr(), out.data_ptr(), num_rows, num_heads, past.shape[3], length, size)
+    return out
+
+
+def attend_rows(mixed: Tensor, pasts: Sequence[Tensor], lengths: Sequence[int]) -> Tensor:
+    """The same of rows that have read `lengths` tokens, each with a past of its own, (2, 1, H, room, D/H)."""
+    mixed = mixed.contiguous()
+    num_rows, _, _, num_heads, size = mixed.shape
+    out = mixed.new_empty((num_rows, 1, num_heads, size))
+    places = np.array([[past.data_ptr() for past in pasts], lengths, [past.shape[3] for past in pasts]], dtype=np.int64)
+    _attend_rows(mixed.data_ptr(), places, out.data_ptr(), num_rows, num_heads, max(lengths), size)
     return out
 
 
@@ -111,6 +121,31 @@ def _product(x_at: int, weight_at: int, bias_at: int, out_at: int, num_rows: int
             out[row, place] = a + start
 
 
+@kernels.compiled
+def _attend_head(
+    query: Any, key: Any, value: Any, keys: Any, values: Any, weights: Any, mean: Any, length: int, size: int
+) -> None:
+    """One head of one row; all of these lie in one piece, or they would not be multiplied eight at a time."""
+    keys[length] = key
+    values[length] = value
+    unit = np.float32(1 / np.sqrt(size))
+    largest = np.float32(-np.inf)
+    for place in range(length + 1):
+        score = np.float32(0)
+        for column in range(size):
+            score += query[column] * keys[place, column]
+        weights[place] = score * unit
+        largest = max(largest, score * unit)
+    total = np.float32(0)
+    mean[:] = 0
+    for place in range(length + 1):
+        weight = np.exp(weights[place] - largest)
+        total += weight
+        for column in range(size):
+            mean[column] += weight * values[place, column]
+    mean /= total
+
+
 @compiled
 def _attend(
     mixed_at: int, past_at: int, out_at: int, num_rows: int, num_heads: int, room: int, length: int, size: int
@@ -119,26 +154,23 @@ def _attend(
     past = carray(pointer(past_at), (2, num_rows, num_heads, room, size), np.float32)
     out = carray(pointer(out_at), (num_rows, num_heads, size), np.float32)
     weights = np.empty((num_rows * num_heads, length + 1), dtype=np.float32)
-    unit = np.float32(1 / np.sqrt(size))
     for item in prange(num_rows * num_heads):
         row, head = item // num_heads, item % num_heads
-        query = mixed[row, 0, head]
+        query, key, value = mixed[row, 0, head], mixed[row, 1, head], mixed[row, 2, head]
         keys, values = past[0, row, head], past[1, row, head]
-        keys[length] = mixed[row, 1, head]
-        values[length] = mixed[row, 2, head]
-        largest = np.float32(-np.inf)
-        for place in range(length + 1):
-            score = np.float32(0)
-            for column in range(size):
-                score += query[column] * keys[place, column]
-            weights[item, place] = score * unit
-            largest = max(largest, score * unit)
-        total = np.float32(0)
-        mean = out[row, head]
-        mean[:] = 0
-        for place in range(length + 1):
-            weight = np.exp(weights[item, place] - largest)
-            total += weight
-            for column in range(size):
-                mean[column] += weight * values[place, column]
-        mean /= total
+        _attend_head(query, key, value, keys, values, weights[item], out[row, head], length, size)
+
+
+@compiled
+def _attend_rows(
+    mixed_at: int, places: Any, out_at: int, num_rows: int, num_heads: int, longest: int, size: int
+) -> None:
+    mixed = carray(pointer(mixed_at), (num_rows, 3, num_heads, size), np.float32)
+    out = carray(pointer(out_at), (num_rows, num_heads, size), np.float32)
+    weights = np.empty((num_rows * num_heads, longest + 1), dtype=np.float32)
+    for item in prange(num_rows * num_heads):
+        row, head = item // num_heads, item % num_heads
+        past = carray(pointer(places[0, row]), (2, num_heads, places[2, row], size), np.float32)
+        query, key, value = mixed[row, 0, head], mixed[row, 1, head], mixed[row, 2, head]
+        keys, values, length = past[0, head], past[1, head], places[1, row]
+        _attend_head(query, key, value, keys, values, weights[item], out[row, head], length, size)

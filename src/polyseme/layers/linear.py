@@ -8,7 +8,9 @@ at most of that speed. In bytes there is a quarter to read.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -32,6 +34,23 @@ class Linear(nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
+class _Alike(threading.local):
+    on = False
+
+
+_alike = _Alike()
+
+
+@contextmanager
+def alike() -> Iterator[None]:
+    """Inside, up to `MOST_ROWS` rows are each multiplied as they would be alone, to the last bit."""
+    _alike.on = True
+    try:
+        yield
+    finally:
+        _alike.on = False
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x W' + b, by the quickest way for so many rows."""
     if isinstance(weight, Int8Matrix):
@@ -39,7 +58,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     width, num_numbers = weight.shape[1], weight.numel()
     if torch.compiler.is_compiling():  # a graph is for any number of rows
         return F.linear(x, weight, bias)
-    few = x.numel() <= MOST_ROWS * width and num_numbers >= LEAST_SIZE and x.shape[-1] == width
+    large = num_numbers >= LEAST_SIZE or _alike.on
+    few = x.numel() <= MOST_ROWS * width and large and x.shape[-1] == width
     if few and weight.dtype == torch.float32 and weight.is_contiguous() and (own := kernels_for(x)):
         return own.product(x, weight, bias)  # type: ignore[no-any-return]
     return F.linear(x, weight, bias)

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from polyseme.layers.attention import Cache
+from polyseme.layers.attention import Cache, Caches
 from polyseme.layers.blocks import BlockConfig, PostNormBlock, PreNormBlock
 from polyseme.layers.dropout import Dropout
 from polyseme.models.base import Encoder, ModelConfig, placed, visible
@@ -52,9 +52,12 @@ class Gpt(Encoder):
         self.initialize()
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
-        cache = state if isinstance(state, Cache) else None
-        start = cache.length if cache else 0
-        x = self.drop(self.tokens(batch.ids) + placed(self.positions, batch, start=start))  # (B, T, D)
+        cache = state if isinstance(state, Cache | Caches) else None
+        if isinstance(cache, Caches):
+            places = self.positions.weight[cache.lengths][:, None]
+        else:
+            places = placed(self.positions, batch, start=cache.length if cache else 0)
+        x = self.drop(self.tokens(batch.ids) + places)  # (B, T, D)
 
         # A cached past has no padding: rows that are read together go on together.
         allowed = None if cache else visible(batch)
@@ -63,7 +66,7 @@ class Gpt(Encoder):
             x = block(x, allowed=allowed, causal=True, cache=cache, layer=number)
             layers.append(x)
         if cache:
-            cache.length += batch.ids.shape[1]
+            cache.advance(batch.ids.shape[1])
         return Encoded(layers=tuple(layers), mask=batch.mask, state=cache, lengths=batch.lengths)
 
     def summarize(self, encoded: Encoded) -> Tensor:
