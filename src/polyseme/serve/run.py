@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import os
 import signal
 import socket
 from collections.abc import Callable, Mapping
@@ -15,6 +14,7 @@ from pathlib import Path
 import uvicorn
 
 from polyseme.errors import ConfigError
+from polyseme.machine import num_cores
 from polyseme.serve.app import build
 from polyseme.serve.batching import Worker
 from polyseme.serve.calls import Service
@@ -127,7 +127,7 @@ class Serving:
 def threads_for(models: Models) -> int:
     """One beside that of the event loop; for large models one a core, since these gain from sharing each product."""
     sizes = [served.entry.polyseme.parameters for served in models.open_ones]
-    return (os.cpu_count() or 1) if max(sizes, default=0) >= _LARGE else 1
+    return num_cores() if max(sizes, default=0) >= _LARGE else 1
 
 
 def prepare(
