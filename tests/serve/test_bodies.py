@@ -115,8 +115,8 @@ def test_raw_bodies(server):
 
 
 @pytest.mark.soak
-def test_ten_thousand_raw_bodies(server, record_property):
-    record_property("statuses", check_bodies(server, 10_000, 1))
+def test_ten_thousand_raw_bodies(server, tell):
+    tell("statuses", check_bodies(server, 10_000, 1))
 
 
 def check_schema(server, number):
@@ -165,7 +165,7 @@ def test_cases_of_the_document(server):
 
 
 @pytest.mark.soak
-def test_five_thousand_cases_of_the_document(server, record_property):
+def test_five_thousand_cases_of_the_document(server, tell):
     counts = check_schema(server, 5200)
-    record_property("statuses", counts)
+    tell("statuses", counts)
     assert sum(counts.values()) >= 5000

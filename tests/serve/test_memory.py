@@ -35,7 +35,7 @@ async def everything(port, seed):
 
 
 @pytest.mark.soak
-def test_memory(folders, record_property):
+def test_memory(folders, tell):
     with process(folders["bert"], folders["gpt2"], folders["tuned"]) as (running, client, _):
         for turn in range(5):
             asyncio.run(everything(client.port, turn))
@@ -43,5 +43,5 @@ def test_memory(folders, record_property):
         for turn in range(40):
             asyncio.run(everything(client.port, turn))
         grown = resident(running.pid) - before
-        record_property("MB before and grown", f"{before / 1e6:.0f}, {grown / 1e6:.1f}")
+        tell("MB before and grown", f"{before / 1e6:.0f}, {grown / 1e6:.1f}")
         assert grown < 20e6
