@@ -84,3 +84,14 @@ def server(folders):
     """All of them, served."""
     with serving(*folders.values()) as client:
         yield client
+
+
+@pytest.fixture
+def tell(capsys):
+    """Say a figure to whoever lets the long tests run."""
+
+    def told(name, figure):
+        with capsys.disabled():
+            print(f"\n  {name}: {figure}")
+
+    return told

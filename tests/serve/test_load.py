@@ -9,9 +9,9 @@ import time
 
 import numpy as np
 import pytest
-from serving import ask_many, read_all, serving
 
 import polyseme as ps
+from serving import ask_many, read_all, serving
 
 WORDS = ["the", "old", "bank", "by", "a", "river", "lends", "money", "to", "every", "farmer", "who", "can", "swim"]
 WORDS += ["in", "spring", "杜鹃", "苹果", "and", "bat", "match"]
@@ -201,6 +201,24 @@ def test_what_takes_too_long_is_ended(folders):
             told += part
         endless.close()
         assert b'"code":"timeout"' in told[-600:]
+
+
+def test_a_failure_is_one_request_s_own(folders, monkeypatch, caplog):
+    """A bug in a model's work is told as such, and the next request finds the server as it was."""
+    with serving(folders["gpt2"]) as server:
+        served = server.serving.models.all[0]
+        for call in (
+            {"input": "a"},
+            {"prompt": "a", "max_tokens": 2},
+            {"prompt": "a", "max_tokens": 2, "stream": True},
+        ):
+            name = "embeddings" if "input" in call else "completions"
+            with monkeypatch.context() as patch:
+                patch.setattr(served.model.encoder, "forward", lambda *given: 1 / 0)
+                reply = server.post(name, **call)
+                assert b'"code":"internal"' in reply.body and reply.status == (200 if "stream" in call else 500)
+            assert server.post(name, **call).status == 200
+    assert "ZeroDivisionError" in caplog.text
 
 
 def test_a_large_request_lets_others_pass(server):

@@ -112,9 +112,9 @@ def test_a_signal_under_load(folders):
 
 
 @pytest.mark.soak
-def test_twenty_signals_under_load(folders, record_property):
+def test_twenty_signals_under_load(folders, tell):
     found = [one for _ in range(20) for one in check_signal(folders, 48)]
-    record_property("answers", {str(kind): found.count(kind) for kind in set(found)})
+    tell("answers", {str(kind): found.count(kind) for kind in set(found)})
 
 
 def test_not_ready_at_once(folders):

@@ -61,18 +61,24 @@ def serve(
         raise ConfigError(f"{host} can be reached from other machines; give an --api-key, or leave --host away")
     folders, reports = find_reports([Path(name) for name in model])
     models = Models(folders, weights="int8" if quantize == "int8" else "float32")
-    listening = address.bind()
-    with working("opening models"):
-        models.open()
-    for one in models.all:
-        if one.problem:
-            say(f"{one.name} is not served: {one.problem}")
-    if not models.open_ones and not reports and not any(one.is_run for one in models.all):
-        raise CheckpointError("none of these can be served; give the directory of a model or run")
-    serving = prepare(
-        models, listening, address=address, key=key, limits=Limits(requests=queue), num_threads=threads, reports=reports
-    )
-    serving.run(started=lambda: _announce(serving, models, json, keyed=bool(key)))
+    with address.bind() as listening:
+        with working("opening models"):
+            models.open()
+        for one in models.all:
+            if one.problem:
+                say(f"{one.name} is not served: {one.problem}")
+        if not models.open_ones and not reports and not any(one.is_run for one in models.all):
+            raise CheckpointError("none of these can be served; give the directory of a model or run")
+        serving = prepare(
+            models,
+            listening,
+            address=address,
+            key=key,
+            limits=Limits(requests=queue),
+            num_threads=threads,
+            reports=reports,
+        )
+        serving.run(started=lambda: _announce(serving, models, json, keyed=bool(key)))
     say("stopped")
 
 

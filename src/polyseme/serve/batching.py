@@ -15,7 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 
@@ -56,7 +56,7 @@ class Writers(Protocol):
     def step(self) -> bool:
         """Write a token of each; whether there is more to do."""
 
-    def stop(self) -> None:
+    def stop(self, why: Literal["stopped", "failed"]) -> None:
         """Tell all who wait that nothing comes any more."""
 
 
@@ -129,11 +129,11 @@ class Worker:
             if taken:
                 self._run(taken)
             if writing:
-                goes_on = [writer.step() for writer in self.writers]
+                goes_on = [_step(writer) for writer in self.writers]
                 with self._changed:
                     self._writing |= any(goes_on)
         for writer in self.writers:
-            writer.stop()
+            writer.stop("stopped")
 
     def _next_lane(self) -> Hashable | None:
         """The lane in which somebody has waited longest; those whose clients have all left are closed."""
@@ -203,6 +203,16 @@ class Worker:
             tokens = sum(job.sizes[place] for job, places in taken for place in places)
             self.observer.batch(len(items), tokens, time.monotonic() - started)
         _finish([(job.future, job.results, None) for job, _ in taken if not job.num_left])
+
+
+def _step(writer: Writers) -> bool:
+    """A step, which takes down nothing but what was written in it."""
+    try:
+        return writer.step()
+    except Exception as error:
+        logger.error("a text could not be written", exc_info=error)
+        writer.stop("failed")
+        return False
 
 
 def _finish(done: Sequence[tuple[asyncio.Future[list[Any]], list[Any] | None, BaseException | None]]) -> None:

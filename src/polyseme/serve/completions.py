@@ -138,7 +138,9 @@ class _Numbered:
 
 
 def _ending(news: News) -> str:
-    if news.ending == "error":
+    if news.ending == "failed":
+        raise CallError(500, "internal", "the server made a mistake, which is in its log; ask again")
+    if news.ending == "stopped":
         raise CallError(503, "stopping", "the server stops before the text is written; ask again later")
     return str(news.ending)
 

@@ -63,7 +63,7 @@ class Served:
     @property
     def is_run(self) -> bool:
         """Whether there is something to see of how it learns."""
-        return (self.folder / HISTORY).is_file() or (self.folder / RECIPE).is_file()
+        return has(self.folder, HISTORY) or has(self.folder, RECIPE)
 
     @cached_property
     def kinds(self) -> dict[str, str]:
@@ -147,8 +147,11 @@ class Served:
         except PolysemeError as error:
             self.problem = " ".join(str(error).split())
             return False
+        except OSError as error:
+            self.problem = f"{self.folder} cannot be read ({error.strerror}); check the path and its permissions"
+            return False
         except Exception as error:  # whatever a directory that is being written comes up with
-            logger.warning("%s cannot be opened", self.folder, exc_info=error)
+            logger.debug("%s cannot be opened", self.folder, exc_info=error)
             self.problem = f"{self.folder} cannot be opened ({type(error).__name__}); look at its files"
             return False
         for weight in [*model.encoder.parameters(), *model.objective.parameters()]:
@@ -158,8 +161,8 @@ class Served:
 
     def look(self) -> tuple[int, ...]:
         """What its weights look like from outside; nothing where there are none."""
-        file = self.folder / WEIGHTS if self.folder.is_dir() else self.folder
         try:
+            file = self.folder / WEIGHTS if self.folder.is_dir() else self.folder
             state = file.stat()
         except OSError:
             return ()
@@ -227,6 +230,14 @@ class Models:
     def _watch(self) -> None:
         while not self._over.wait(_AGAIN):
             self.check()
+
+
+def has(folder: Path, name: str) -> bool:
+    """Whether a folder has a file; of a path that cannot be, nothing."""
+    try:
+        return (folder / name).is_file()
+    except OSError:
+        return False
 
 
 def _load(folder: Path, weights: str) -> Pretrained:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 import uvicorn
 
 from polyseme.errors import ConfigError
+from polyseme.machine import num_cores
 from polyseme.serve.app import build
 from polyseme.serve.batching import Worker
 from polyseme.serve.calls import Service
@@ -25,6 +26,7 @@ from polyseme.serve.protocol import connection_with
 
 _DRAIN_SECONDS = 18  # for what was accepted; two more to tell the rest, and to end the batch at hand
 _LARGE = 20_000_000  # weights; two threads are hardly quicker with fewer, and wait for each other on a busy machine
+_TURN_SECONDS = 0.001  # that the models' thread may keep Python to itself while a request waits to be read
 _NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -57,8 +59,12 @@ class Address:
                 self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )[0]
             listening = socket.socket(family, kind, protocol)
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listening.bind(place)
+            try:
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                listening.bind(place)
+            except BaseException:
+                listening.close()
+                raise
         except (OSError, OverflowError) as error:
             why = getattr(error, "strerror", None) or "no such address"
             raise ConfigError(
@@ -100,10 +106,13 @@ class Serving:
         """Serve until a signal says stop."""
         self.worker.start()
         self.models.start()
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(_TURN_SECONDS)
         try:
             with asyncio.Runner(loop_factory=self.server.config.get_loop_factory()) as runner:
                 runner.run(self._serve(started))
         finally:
+            sys.setswitchinterval(before)
             self.models.stop()
             self.worker.stop()
             self.listening.close()
@@ -127,7 +136,7 @@ class Serving:
 def threads_for(models: Models) -> int:
     """One beside that of the event loop; for large models one a core, since these gain from sharing each product."""
     sizes = [served.entry.polyseme.parameters for served in models.open_ones]
-    return (os.cpu_count() or 1) if max(sizes, default=0) >= _LARGE else 1
+    return num_cores() if max(sizes, default=0) >= _LARGE else 1
 
 
 def prepare(

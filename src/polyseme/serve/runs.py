@@ -12,7 +12,7 @@ from typing import Any
 from polyseme.errors import PolysemeError
 from polyseme.models.directory import WEIGHTS, read_json
 from polyseme.serve.errors import CallError
-from polyseme.serve.models import Models, Served
+from polyseme.serve.models import Models, Served, has
 from polyseme.train.finetuning import SCORES
 from polyseme.train.recipe import RECIPE
 from polyseme.train.run import LOCK, read_history
@@ -78,17 +78,16 @@ def find_reports(folders: list[Path]) -> tuple[list[Path], dict[str, Path]]:
     reports: dict[str, Path] = {}
     for folder in folders:
         page = folder / "report.html"
-        if folder.is_dir() and page.is_file() and not _is_model(folder):
+        if has(folder, page.name) and not _is_model(folder):
             reports[folder.absolute().name] = page
-            inside = sorted(path for part in (folder, folder / "runs") for path in part.glob("*") if _is_model(path))
-            models += inside
+            models += sorted(path for part in (folder, folder / "runs") for path in part.glob("*") if _is_model(path))
         else:
             models.append(folder)
     return list(dict.fromkeys(models)), reports
 
 
 def _is_model(folder: Path) -> bool:
-    return folder.is_dir() and any((folder / name).is_file() for name in (WEIGHTS, RECIPE))
+    return has(folder, WEIGHTS) or has(folder, RECIPE)
 
 
 def _summary(served: Served) -> dict[str, Any]:

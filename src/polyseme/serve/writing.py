@@ -26,7 +26,7 @@ from polyseme.tensors import Batch, State
 
 logger = logging.getLogger(__name__)
 
-Ending = Literal["stop", "length", "error"]
+Ending = Literal["stop", "length", "stopped", "failed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,11 +112,11 @@ class Writer:
         with self._lock:
             return bool(self.writing or self.joining)
 
-    def stop(self) -> None:
+    def stop(self, why: Literal["stopped", "failed"]) -> None:
         """End all at once."""
         with self._lock:
             ended, self.writing, self.joining = [*self.writing, *self.joining], [], []
-        _tell([(manuscript, News(pieces=[], ending="error")) for manuscript in ended])
+        _tell([(manuscript, News(pieces=[], ending=why)) for manuscript in ended])
 
     def _begin(self, manuscript: Manuscript) -> None:
         prompt = manuscript.prompt
