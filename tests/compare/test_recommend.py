@@ -172,6 +172,7 @@ def test_likelihoods_of_different_scales_are_never_compared():
     rows += figures("likelihood", scale="masked", bert=1.2) + figures("likelihood", scale="bidirectional", elmo=2.0)
     found = chosen(rows)
     assert found["writing"].family == "gpt2" and found["writing"].runner_up is None
+    assert found["writing"].notes == ["Measured on another scale: ELMo (bits, both ways · set)."]
     assert found["blanks"].family == "bert" and found["blanks"].runner_up is None
     found = chosen(figures("likelihood", scale="bidirectional", elmo=2.0))
     assert found["writing"].family == "elmo" and "blanks" not in found
