@@ -73,6 +73,7 @@ def test_of_equals_that_cost_nearly_the_same_the_smaller_and_then_the_better():
     assert choose() == "elmo"
     assert choose(bert=10, elmo=11) == "elmo"
     assert choose(bert=10, elmo=20) == "bert"
+    assert choose(bert=10, elmo=-20) == "bert"  # which cannot be
 
 
 def test_a_static_family_is_not_chosen_for_want_of_measurements():

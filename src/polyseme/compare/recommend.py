@@ -197,7 +197,7 @@ def _cheapest(families: Sequence[str], whole: Measured, rows: Rows) -> str:
 def _costs(rows: Rows, family: str) -> tuple[float, ...]:
     """What it takes to use a family; what is not known of it counts as endless."""
     costs = (number_in(rows.families.get(family, {}), key) for key in _COSTS)
-    return tuple(math.inf if cost is None else cost for cost in costs)
+    return tuple(math.inf if cost is None or cost < 0 else cost for cost in costs)
 
 
 def _nothing(part: Measured) -> str:
