@@ -57,7 +57,8 @@ def test_an_axis_has_room_for_any_values(values):
 
 
 def test_no_two_things_look_the_same():
-    assert len({(colour(number), shape(number)) for number in range(35)}) == 35
+    assert len({(colour(number), shape(number)) for number in range(49)}) == 49
+    assert len({shape(number) for number in range(7)}) == 7
     assert mark(1, 2, 3, about="<b>").count("&lt;b&gt;") == 1 and SHAPES[3] in mark(1, 2, 3)
 
 

@@ -22,6 +22,8 @@ SHAPES = (
     "M0-6L6 4.6H-6z",
     "M0-6.2L6.2 0L0 6.2L-6.2 0z",
     "M-1.9-5.5h3.8v3.6h3.6v3.8h-3.6v3.6h-3.8v-3.6h-3.6v-3.8h3.6z",
+    "M0 6L6-4.6H-6z",
+    "M0-2.7L3.3-6L6-3.3L2.7 0L6 3.3L3.3 6L0 2.7L-3.3 6L-6 3.3L-2.7 0L-6-3.3L-3.3-6z",
 )
 DASHES = ("", "8 3", "2 3", "9 3 2 3", "4 4")
 _MOST_TICKS = 6
@@ -96,8 +98,8 @@ def colour(number: int) -> str:
 
 
 def shape(number: int) -> str:
-    """The mark of the thing with a number: with its colour it is that of no other among thirty-five."""
-    return SHAPES[number % len(SHAPES)]
+    """The mark of the thing with a number; among the first forty-nine no other has it in the same colour."""
+    return SHAPES[(number + number // len(COLOURS)) % len(SHAPES)]
 
 
 def mark(x: float, y: float, number: int, *, size: float = 1.0, hollow: bool = False, about: str = "") -> str:

@@ -73,6 +73,7 @@ def test_of_equals_that_cost_nearly_the_same_the_smaller_and_then_the_better():
     assert choose() == "elmo"
     assert choose(bert=10, elmo=11) == "elmo"
     assert choose(bert=10, elmo=20) == "bert"
+    assert choose(bert=10, elmo=-20) == "bert"  # which cannot be
 
 
 def test_a_static_family_is_not_chosen_for_want_of_measurements():
@@ -172,6 +173,7 @@ def test_likelihoods_of_different_scales_are_never_compared():
     rows += figures("likelihood", scale="masked", bert=1.2) + figures("likelihood", scale="bidirectional", elmo=2.0)
     found = chosen(rows)
     assert found["writing"].family == "gpt2" and found["writing"].runner_up is None
+    assert found["writing"].notes == ["Measured on another scale: ELMo (bits, both ways · set)."]
     assert found["blanks"].family == "bert" and found["blanks"].runner_up is None
     found = chosen(figures("likelihood", scale="bidirectional", elmo=2.0))
     assert found["writing"].family == "elmo" and "blanks" not in found

@@ -138,15 +138,17 @@ def _choose(use: Use, measured: Sequence[Measured], few: Sequence[Measured], row
     parts = [one for one in measured if one.kind in use.kinds and one.scores]
     others: list[Measured] = []
     if use.scales:  # these are different questions: the use is the first that anybody was asked, of the most families
-        scale = next((scale for scale in use.scales if any(one.metric == scale for one in parts)), "")
-        others = sorted((one for one in parts if one.metric == scale), key=lambda one: -len(one.scores))
+        parts = [one for one in parts if one.metric in use.scales]
+        others = sorted(parts, key=lambda one: (use.scales.index(one.metric), -len(one.scores)))
         parts = [others.pop(0)] if others else []
     if not parts:
         return Choice(use=use, parts=())
     choice = judge(use, parts, rows)
     if use.scales:
         apart = [one for one in others if not set(one.scores) & set(parts[0].scores)]
-        told = [f"On a scale of their own: {listed([*map(name, one.scores)])} ({cut(one.name, 60)})." for one in apart]
+        told = [
+            f"Measured on another scale: {listed([*map(name, one.scores)])} ({cut(one.name, 60)})." for one in apart
+        ]
         choice = replace(choice, notes=[*choice.notes, *told])
     fewer = [one for one in few if one.kind in use.kinds and one.scores]
     return replace(choice, few=_with_few(choice, judge(use, fewer, rows))) if fewer else choice
@@ -195,7 +197,7 @@ def _cheapest(families: Sequence[str], whole: Measured, rows: Rows) -> str:
 def _costs(rows: Rows, family: str) -> tuple[float, ...]:
     """What it takes to use a family; what is not known of it counts as endless."""
     costs = (number_in(rows.families.get(family, {}), key) for key in _COSTS)
-    return tuple(math.inf if cost is None else cost for cost in costs)
+    return tuple(math.inf if cost is None or cost < 0 else cost for cost in costs)
 
 
 def _nothing(part: Measured) -> str:
