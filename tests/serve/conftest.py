@@ -4,7 +4,6 @@ import json
 
 import pytest
 import torch
-from serving import serving
 
 import polyseme as ps
 from polyseme.models import FAMILIES
@@ -13,6 +12,7 @@ from polyseme.pretrained import Pretrained
 from polyseme.text.labelled import TASKS
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.train.recipe import Recipe
+from serving import serving
 
 SMALL = ["model.vocab_size=300", "model.max_length=48", "data.length=32", "tokenizer.segmenter=none"]
 HEADS = ["model.width=32", "model.num_layers=2", "model.num_heads=2"]

@@ -6,10 +6,10 @@ import threading
 import time
 
 import pytest
-from serving import serving
 
 from polyseme.serve.models import Models, Served
 from polyseme.serve.runs import find_reports, is_training
+from serving import serving
 
 
 @pytest.fixture

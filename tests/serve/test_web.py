@@ -1,11 +1,11 @@
 """Pages are sent as they lie in their folder, with headers that keep everybody else out."""
 
 import pytest
-from serving import Client, serving
 
 from polyseme.errors import ConfigError
 from polyseme.serve.run import Address, prepare
 from polyseme.serve.web import Web, unchanged
+from serving import Client, serving
 
 
 @pytest.fixture
