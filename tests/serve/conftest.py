@@ -1,10 +1,11 @@
 """Tiny models of random weights, one of each way to read and write, and one that was fine-tuned for every task."""
 
 import json
+import sys
 
 import pytest
 import torch
-from serving import serving
+from asking import serving
 
 import polyseme as ps
 from polyseme.models import FAMILIES
@@ -92,6 +93,6 @@ def tell(capsys):
 
     def told(name, figure):
         with capsys.disabled():
-            print(f"\n  {name}: {figure}")
+            sys.stdout.write(f"\n  {name}: {figure}\n")
 
     return told

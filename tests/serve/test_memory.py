@@ -2,14 +2,14 @@
 
 import asyncio
 import os
+import random
 from pathlib import Path
 
 import pytest
+from asking import ask_many
 from test_bodies import raw_body, send_all
 from test_load import sentences
 from test_signals import process
-
-from serving import ask_many
 
 
 def resident(pid):
@@ -19,8 +19,6 @@ def resident(pid):
 
 async def everything(port, seed):
     """Some of every kind, and some that leave in the middle."""
-    import random
-
     chance, texts = random.Random(seed), sentences(100, seed)
     requests = [("/v1/embeddings", {"model": "bert", "input": texts[:20]})] * 20
     requests += [("/v1/embeddings", {"model": "bert", "input": text}) for text in texts]

@@ -4,7 +4,7 @@ import numpy as np
 import openai
 import pytest
 import torch
-from serving import serving
+from asking import serving
 
 import polyseme as ps
 from polyseme.tensors import Batch

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from serving import Client
+from asking import Client
 
 import polyseme
 
