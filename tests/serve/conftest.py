@@ -1,9 +1,11 @@
 """Tiny models of random weights, one of each way to read and write, and one that was fine-tuned for every task."""
 
 import json
+import sys
 
 import pytest
 import torch
+from asking import serving
 
 import polyseme as ps
 from polyseme.models import FAMILIES
@@ -12,7 +14,6 @@ from polyseme.pretrained import Pretrained
 from polyseme.text.labelled import TASKS
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.train.recipe import Recipe
-from serving import serving
 
 SMALL = ["model.vocab_size=300", "model.max_length=48", "data.length=32", "tokenizer.segmenter=none"]
 HEADS = ["model.width=32", "model.num_layers=2", "model.num_heads=2"]
@@ -92,6 +93,6 @@ def tell(capsys):
 
     def told(name, figure):
         with capsys.disabled():
-            print(f"\n  {name}: {figure}")
+            sys.stdout.write(f"\n  {name}: {figure}\n")
 
     return told

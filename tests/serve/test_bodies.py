@@ -7,9 +7,8 @@ import random
 
 import pytest
 import schemathesis
+from asking import Client, Reply
 from hypothesis import HealthCheck, Phase, given, settings
-
-from serving import Client, Reply
 
 WORDS = ["model", "input", "prompt", "texts", "word", "pairs", "top", "bert", "gpt2", "tuned", "a", "b", "c", "stop"]
 VALUES = [None, True, -1, 0, 1, 2**70, 1.5, -1e308, "", "a", "the [MASK] bank", "\x00", "\ud83d\ude00", "杜鹃", [], {}]

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from asking import serving
 
 import polyseme as ps
 
@@ -239,8 +240,6 @@ def test_nothing_is_echoed(server):
 
 
 def test_where_one_is_served_it_needs_no_name(folders):
-    from serving import serving
-
     with serving(folders["bert"]) as alone:
         assert alone.post("embeddings", input="a").status == 200
         assert alone.post("embeddings", input="a", model="gpt2").error["code"] == "model_not_found"
@@ -252,8 +251,6 @@ def test_a_name_is_needed_among_several(server):
 
 
 def test_weights_in_bytes(folders):
-    from serving import serving
-
     with serving(folders["gpt2"], folders["elmo"], weights="int8") as quick:
         names = [entry["id"] for entry in quick.get("/v1/models").json["data"]]
         assert names == ["gpt2", "elmo"]  # whose weights stay as they are

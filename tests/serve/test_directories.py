@@ -1,15 +1,16 @@
 """Directories that are missing, being written, broken or gone are told of, and the others work."""
 
 import json
+import os
 import shutil
 import threading
 import time
 
 import pytest
+from asking import serving
 
 from polyseme.serve.models import Models, Served
 from polyseme.serve.runs import find_reports, is_training
-from serving import serving
 
 
 @pytest.fixture
@@ -115,8 +116,6 @@ def test_runs_live(folders, tmp_path):
 
 
 def test_who_trains(tmp_path):
-    import os
-
     assert not is_training(tmp_path)
     (tmp_path / "run.lock").write_text(str(os.getpid()))
     assert is_training(tmp_path)

@@ -9,9 +9,9 @@ import time
 
 import numpy as np
 import pytest
+from asking import ask_many, read_all, serving
 
 import polyseme as ps
-from serving import ask_many, read_all, serving
 
 WORDS = ["the", "old", "bank", "by", "a", "river", "lends", "money", "to", "every", "farmer", "who", "can", "swim"]
 WORDS += ["in", "spring", "杜鹃", "苹果", "and", "bat", "match"]

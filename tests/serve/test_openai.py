@@ -4,10 +4,10 @@ import numpy as np
 import openai
 import pytest
 import torch
+from asking import serving
 
 import polyseme as ps
 from polyseme.tensors import Batch
-from serving import serving
 
 
 @pytest.fixture(scope="module")

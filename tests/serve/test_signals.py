@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from asking import Client
 
 import polyseme
-from serving import Client
 
 SOURCE = str(Path(polyseme.__file__).parents[1])
 

@@ -7,8 +7,7 @@ import statistics
 import time
 
 import pytest
-
-from serving import ask_many, read_all, serving
+from asking import ask_many, read_all, serving
 
 HEAD = b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 # Silence, and the many ways to go on for ever.

@@ -1,11 +1,12 @@
 """Pages are sent as they lie in their folder, with headers that keep everybody else out."""
 
 import pytest
+from asking import Client, serving
 
 from polyseme.errors import ConfigError
+from polyseme.serve.models import Models
 from polyseme.serve.run import Address, prepare
 from polyseme.serve.web import Web, unchanged
-from serving import Client, serving
 
 
 @pytest.fixture
@@ -59,8 +60,6 @@ def test_other_addresses_need_a_key(folders):
         assert not Address(host=host).local
     for host in ("127.0.0.1", "127.0.0.9", "::1", "localhost"):
         assert Address(host=host).local
-    from polyseme.serve.models import Models
-
     listening = Address(port=0).bind()
     with pytest.raises(ConfigError, match="--api-key"):
         prepare(Models([]), listening, address=Address(host="0.0.0.0"))

@@ -77,7 +77,7 @@ class Worker:
         self._changed = threading.Condition()
         self._writing = False
         self._over = False
-        self._last: dict[Hashable, int] = {}  # requests of the last batch of each lane
+        self._last: dict[Hashable, int] = {}  # requests of the last batch of each lane, if there were several
         self._thread = threading.Thread(target=self._work, name="models", daemon=True)
 
     def start(self) -> None:
@@ -173,7 +173,10 @@ class Worker:
             taken.setdefault(id(job), (job, []))[1].append(place)
             job.taken += 1
             room -= job.sizes[place]
-        self._last[lane] = len(taken)
+        if len(taken) > 1:
+            self._last[lane] = len(taken)
+        else:
+            self._last.pop(lane, None)  # lanes come and go
         jobs[:] = [job for job in jobs if job.taken < len(job.items)]
         if not jobs:
             del self.lanes[lane]

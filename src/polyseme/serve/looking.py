@@ -180,7 +180,7 @@ async def senses(service: Service, asked: AskSenses) -> bytes:
         return [_senses(model, word, texts, numbers) for word, texts in asked]
 
     # Occurrences are numbered above, so each request is worked on alone.
-    (found,) = await service.work(served, ("senses", word, tuple(texts)), run, [(word, texts)])
+    (found,) = await service.work(served, ("senses", object()), run, [(word, texts)])
     return encoded({"model": served.name, **found})
 
 
