@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -193,7 +194,7 @@ def _score(task: Task, labels: Sequence[str], predicted: Tensor, gold: Sequence[
     if task.kind != "tag":
         return accuracy([example.label for example in gold], said)
     ends = np.cumsum([0, *(len(example.words) for example in gold)])
-    mine = [said[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+    mine = [said[begin:end] for begin, end in pairwise(ends)]
     theirs = [example.tags for example in gold]
     if marks_entities(labels):
         return sum(entity_counts(theirs, mine).values(), Counts()).f1

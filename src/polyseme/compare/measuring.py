@@ -15,13 +15,12 @@ import torch
 
 from polyseme.compare.derived import Lexicon, PseudoWord
 from polyseme.compare.results import Row
-from polyseme.errors import PolysemeError
 from polyseme.evaluate.figures import Figure
 from polyseme.evaluate.likelihood import score_documents
-from polyseme.evaluate.minimal_pairs import PairSet, read_pairs, score_pairs
+from polyseme.evaluate.minimal_pairs import PairSet, score_pairs
 from polyseme.evaluate.senses import are_pairs, find_sets, words_of
 from polyseme.evaluate.senses import score_pairs as score_same_sense
-from polyseme.evaluate.word_sets import WordSet, read_sets, score_words
+from polyseme.evaluate.word_sets import WordSet, score_words
 from polyseme.inside.nearness import tell_senses, unit
 from polyseme.inside.occurrences import Occurrence
 from polyseme.inside.senses import read_vectors
@@ -237,38 +236,3 @@ def disk_bytes(folder: Path) -> int:
         return folder.stat().st_size
     found = sum((folder / name).stat().st_size for name in names if (folder / name).exists())
     return found or sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
-
-
-def given_pairs(folders: Sequence[Path], *, most: int, seed: int) -> list[tuple[str, list[PairSet]]]:
-    """Sets of minimal pairs in folders, so many pairs of all of them together."""
-    from polyseme.evaluate.minimal_pairs import drawn
-
-    found = []
-    for folder in folders:
-        sets = read_pairs(folder)
-        each = max(5, most // len(sets))
-        found.append((_called(folder), [drawn(one, each, seed) for one in sets]))
-    return found
-
-
-def given_words(folders: Sequence[Path]) -> list[WordSet]:
-    """Sets of words in folders; those of another language have its name."""
-    found = []
-    for folder in folders:
-        for words in read_sets(folder):
-            name = f"{words.name} zh" if folder.name.endswith("_zh") else words.name
-            found.append(WordSet(name=name, sections=words.sections, scores=words.scores))
-    return found
-
-
-def _called(folder: Path) -> str:
-    return folder.name.replace("_", " ")
-
-
-def cannot(model: Pretrained, verb: Any) -> bool:
-    """Whether a model has no such verb."""
-    try:
-        verb(model)
-    except PolysemeError:
-        return True
-    return False

@@ -53,7 +53,8 @@ class Results:
         except OSError as error:
             raise CheckpointError(f"{self.path} cannot be written ({error.strerror}); make room and go on") from None
         self.rows += new
-        self.done.add((family, stage))
+        if not failed:
+            self.done.add((family, stage))
 
     def find(self, kind: str, **facts: Any) -> Row | None:
         """The last row of a kind of which this is true."""

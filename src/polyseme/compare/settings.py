@@ -150,9 +150,7 @@ class Bounds:
     scored_characters: int
     num_pairs: int  # of sentences whose words are swapped
     num_pseudo_words: int
-    test_examples: int  # of a labelled set
-    dev_examples: int
-    train_examples: int
+    examples: dict[str, int]  # of the sides of a labelled set
     tuning_seconds: float  # of a processor, for all fine-tunings of a family
 
     @classmethod
@@ -167,8 +165,10 @@ class Bounds:
             scored_characters=growing(150, 10_000, 200_000),
             num_pairs=growing(1, 100, 500),
             num_pseudo_words=growing(1 / 10, 5, 20),
-            test_examples=growing(3, 300, 2000),
-            dev_examples=growing(1, 100, 500),
-            train_examples=growing(20, 1000, 10_000),
+            examples={
+                "train": growing(20, 1000, 10_000),
+                "dev": growing(1, 100, 500),
+                "test": growing(3, 300, 2000),
+            },
             tuning_seconds=seconds / 2,
         )
