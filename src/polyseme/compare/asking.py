@@ -25,7 +25,8 @@ def ask(
     seed: int,
 ) -> Questions:
     """What documents and folders of sets give to ask."""
-    frequent = lexicon.content_words(least=5, most=_FREQUENT)
+    frequent = lexicon.content_words(least=5, most=_FREQUENT, bursty=True)
+    frequent += lexicon.content_words(least=5, most=_FREQUENT - len(frequent))
     prompts, blanks = choose_prompts(lexicon, frequent, number=_PROMPTS, seed=seed)
     order, forms = word_order(lexicon, most=bounds.num_pairs, seed=seed), word_forms(lexicon, seed=seed)
     pairs = [_given_pairs(folder, most=2 * bounds.num_pairs, seed=seed) for folder in suites.get("minimal-pairs", ())]

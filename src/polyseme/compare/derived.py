@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from random import Random
 
+from polyseme.compare.function_words import FUNCTION_WORDS
 from polyseme.evaluate.minimal_pairs import PairSet
 from polyseme.evaluate.word_sets import WordSet
 from polyseme.inside.occurrences import Occurrence
@@ -24,7 +25,7 @@ from polyseme.text.vocabulary import IDEOGRAPHS
 _LONGEST = 300  # characters of a sentence that is looked at
 _FEWEST_WORDS, _MOST_WORDS = 5, 30
 _LETTERS = re.compile(rf"[^\W\d_]{{3,}}|[{IDEOGRAPHS}]{{2,}}")  # what may be a content word
-_EVERYWHERE = 0.3  # share of the documents in which no content word stands
+_EVERYWHERE = 0.35  # share of the documents in which no content word stands
 _BURSTY = 0.9  # of the share of documents that chance would give
 _ALIKE = 1.5  # how much more often one of two words of a pair may stand than the other
 _PAIRED = (12, 60)  # fewest and most occurrences of each word of a pair
@@ -81,21 +82,26 @@ class Lexicon:
     def count(self, word: str) -> int:
         return len(self.places.get(word, ()))
 
-    def content_words(self, *, least: int, most: int) -> list[str]:
-        """Words that say what a text is about, the most frequent first.
+    def content_words(self, *, least: int, most: int, bursty: bool = False) -> list[str]:
+        """Words that may say what a text is about, the most frequent first: neither function words nor everywhere.
 
-        They stand in clearly fewer documents than chance would put so many occurrences in (Church and Gale, 1995), and
-        not everywhere.
+        Those that surely do are bursty: they stand in clearly fewer documents than chance would put so many
+        occurrences in (Church and Gale, 1995); in short documents none is.
         """
         found = []
         for word, places in self.places.items():
-            if len(places) < least or not _LETTERS.fullmatch(word):
+            if len(places) < least or not _LETTERS.fullmatch(word) or word in FUNCTION_WORDS:
                 continue
             share = self.documents[word] / self.num_documents
             by_chance = 1 - math.exp(-len(places) / self.num_documents)
-            if share < _EVERYWHERE and share < _BURSTY * by_chance:
+            if share < _EVERYWHERE and (not bursty or share < _BURSTY * by_chance):
                 found.append((-len(places), word))
         return [word for _, word in sorted(found)[:most]]
+
+    def is_name(self, word: str) -> bool:
+        """Whether it has a capital wherever a sentence does not begin with it."""
+        forms = [self.sentences[number].word(place) for number, place in self.places.get(word, ()) if place]
+        return sum(form[:1].isupper() for form in forms) > len(forms) / 2
 
     def occurrences(
         self, word: str, *, most: int, seed: int = 0, written: str = "", sense: str = ""

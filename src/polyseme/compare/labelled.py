@@ -114,7 +114,7 @@ def find_tasks(path: str, *, seed: int) -> Found:
         ) from None
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"{path} is not TOML ({error:.100}); write [name], and below it task, train, dev and test"
+            f"{path} is not TOML ({error!s:.100}); write [name], and below it task, train, dev and test"
         ) from None
     tasks: list[Task] = []
     suites: dict[str, list[Path]] = {}

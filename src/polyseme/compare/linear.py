@@ -28,7 +28,7 @@ KINDS = ("classify", "pair", "similarity", "tag")
 _AT_ONCE = 128  # texts whose layers are held together
 _STRENGTHS = (1e-3, 1e-1)  # by which the squares of weights count, against the mean loss
 _ITERATIONS = 60
-_MOST_WORDS = 12_000  # of tagged sentences that are learnt from
+_MOST_WORDS = 6_000  # of tagged sentences that are learnt from
 
 Layers = list[NDArray[np.float32]]  # each (N, D)
 

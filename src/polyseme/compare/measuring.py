@@ -6,7 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from polyseme.objectives.next_token import NextToken
 from polyseme.pretrained import Pretrained
 from polyseme.text.sentences import split_sentences
 
-_DOCUMENT = 2000  # characters of a document that are scored, at most
+_DOCUMENT = 600  # characters of a document that are scored, at most
 _SENTENCES = 1000  # that are embedded
 _MOST_OCCURRENCES = 300  # of a word of a given set, on either side
 
@@ -126,7 +126,7 @@ def measure_pairs(model: Pretrained, questions: Questions) -> Iterator[Row]:
         figures = score_pairs(name, sets, model.score, most=0)
         # Of several sets the mean of all comes last but for that of known words.
         whole = [figure for figure in figures if figure.measure == "accuracy" and not figure.section]
-        yield _row("minimal-pairs", name, whole[-1])
+        yield _row("minimal-pairs", name, replace(whole[-1], num_found=whole[-1].num_items))
 
 
 def measure_words(model: Pretrained, questions: Questions) -> Iterator[Row]:

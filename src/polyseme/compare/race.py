@@ -12,6 +12,7 @@ from typing import IO, Any, Self
 
 import torch
 
+from polyseme.compare.ambiguity import HOW, find_ambiguous
 from polyseme.compare.asking import ask
 from polyseme.compare.derived import Lexicon
 from polyseme.compare.docstring_tasks import docstring_tasks
@@ -19,7 +20,7 @@ from polyseme.compare.facts import command_of, comparison_row, count_tokens, cur
 from polyseme.compare.labelled import Found, Task, bounded, find_tasks, write_task
 from polyseme.compare.learning import linear_rows, plan_steps, step_seconds, tuned_rows
 from polyseme.compare.measuring import measure_likelihood, measure_pairs, measure_senses, measure_words
-from polyseme.compare.panels import example_rows, find_ambiguous, map_row, neighbour_rows
+from polyseme.compare.panels import example_rows, map_row, neighbour_rows
 from polyseme.compare.preparing import RUNS, Starter
 from polyseme.compare.report import write_report
 from polyseme.compare.results import Results, Row
@@ -327,15 +328,11 @@ class Race:
         if self.split:
             texts = (text for side in ("test", "train") for _, text in self.split.documents(side))
             lexicon = Lexicon.of(texts, most_characters=_MORE)
-        found = find_ambiguous(self._open(by), lexicon, layers[by], seed=self.settings.seed)
+        found = find_ambiguous(self._open(by), lexicon, layers[by], seed=self.settings.seed, most=_LISTED)
         if not found:
             return
-        words = [{"word": one.word, "spread": one.spread, "apart": one.score, "count": one.count} for one in found]
-        how = (
-            f"frequent words whose occurrences fall into two groups, in the layer of {by} that tells senses best; "
-            "the farther apart the groups, the higher"
-        )
-        new: list[Row] = [{"row": "ambiguous", "words": words[:_LISTED], "by": by, "how": how}]
+        words = [one.describe() for one in found]
+        new: list[Row] = [{"row": "ambiguous", "words": words, "by": by, "how": HOW}]
         for name in contexts:
             yield self._progress(f"maps of {name}")
             maps = [map_row(self._open(name), one, layers[name]) for one in found[:_MAPPED]]
