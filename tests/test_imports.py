@@ -140,12 +140,13 @@ def test_the_public_surface():
         "Pretrained",
         "TrainingError",
         "adapt",
+        "compare",
         "finetune",
         "load",
         "pretrain",
     ]
     for name in polyseme.__all__:
-        assert getattr(polyseme, name).__name__ == name
+        assert getattr(polyseme, name).__name__.removeprefix("polyseme.") == name
     with pytest.raises(AttributeError, match="no attribute 'lode'"):
         polyseme.lode  # noqa: B018
 

@@ -4,12 +4,14 @@ import polyseme as ps
 ps.pretrain("bert", corpus="text/", out="runs/bert", size="small", budget="10m")
 model = ps.load("runs/bert")
 model.fill("The [MASK] barked.")
+ps.compare(corpus="text/", families=["skipgram", "bert", "gpt2"], budget="5m", out="report/")
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from polyseme.compare.race import compare
     from polyseme.errors import CheckpointError, ConfigError, DataError, PolysemeError, TrainingError
     from polyseme.making import adapt, finetune, pretrain
     from polyseme.opening import load
@@ -25,6 +27,7 @@ _HOMES = {
     "Pretrained": "pretrained",
     "TrainingError": "errors",
     "adapt": "making",
+    "compare": "compare.race",
     "load": "opening",
     "finetune": "making",
     "pretrain": "making",
@@ -34,6 +37,7 @@ __all__ = [  # noqa: RUF022
     "pretrain",
     "adapt",
     "finetune",
+    "compare",
     "load",
     "Pretrained",
     "Batch",

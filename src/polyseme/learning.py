@@ -21,6 +21,7 @@ class Step:
     number: int  # steps done so far, this one included
     tokens: int  # read so far
     seconds: float  # of learning so far
+    processor_seconds: float = 0.0  # of all cores together, what the start took included
     rate: float
     losses: Mapping[str, float]  # nats an item, by name
     skipped: bool = False  # the gradient was not finite and the weights stayed
@@ -39,6 +40,7 @@ class Learner(Protocol):
 
     total: int
     done: int
+    processor_seconds: float
 
     def steps(self) -> Iterator[Step]:
         """Learn, one step at a time, from wherever it stands."""

@@ -33,7 +33,7 @@ def assert_same(left, right):
         assert tensors.keys() == right.tensors[group].keys()
         for name, tensor in tensors.items():
             assert torch.equal(tensor, right.tensors[group][name]), f"{group}: {name}"
-    ignored = {"seconds"}
+    ignored = {"seconds", "processor_seconds"}
     assert {k: v for k, v in left.values.items() if k not in ignored} == {
         k: v for k, v in right.values.items() if k not in ignored
     }

@@ -13,6 +13,7 @@ from polyseme.cli.adapt import adapt
 from polyseme.cli.analogy import analogy
 from polyseme.cli.ask import ask
 from polyseme.cli.attention import attention
+from polyseme.cli.compare import compare
 from polyseme.cli.data import data
 from polyseme.cli.doctor import doctor
 from polyseme.cli.embed import embed
@@ -56,6 +57,7 @@ COMMANDS = (
     senses,
     probe,
     evaluate,
+    compare,
     serve,
     import_,
     export,

@@ -82,19 +82,24 @@ def score_words(model: Model, sets: Sequence[SenseSet], *, most: int = 0, seed: 
     return {
         word: _score_word(model, word, train, test)
         for chosen in sets
-        for word, train, test in _words_of(chosen, most, seed)
+        for word, train, test in words_of(chosen, most, seed)
     }
 
 
 def _score_folder(model: Model, name: str, sets: Sequence[SenseSet], most: int, seed: int) -> Iterator[Figure]:
-    if len(sets) == 1 and "text_a" in _columns(sets[0].train):
-        yield from _score_pairs(model, name, sets[0], most, seed)
+    if are_pairs(sets):
+        yield from score_pairs(model, name, sets[0], most, seed)
         return
     words = score_words(model, sets, most=most, seed=seed)
     for figures in words.values():
         yield from figures
     if len(words) > 1:
         yield from (_mean(name, figures) for figures in zip(*words.values(), strict=True))
+
+
+def are_pairs(sets: Sequence[SenseSet]) -> bool:
+    """Whether a folder has words in two contexts each, as WiC."""
+    return len(sets) == 1 and "text_a" in _columns(sets[0].train)
 
 
 def _mean(name: str, figures: Sequence[Figure]) -> Figure:
@@ -111,7 +116,8 @@ def _mean(name: str, figures: Sequence[Figure]) -> Figure:
     )
 
 
-def _words_of(chosen: SenseSet, most: int, seed: int) -> Iterator[tuple[str, list[Occurrence], list[Occurrence]]]:
+def words_of(chosen: SenseSet, most: int, seed: int) -> Iterator[tuple[str, list[Occurrence], list[Occurrence]]]:
+    """The words of a set, each with its occurrences to learn from and to be told."""
     sides = [defaultdict[str, list[Occurrence]](list) for _ in range(2)]
     for side, file in zip(sides, (chosen.train, chosen.test), strict=True):
         for word, occurrence in _occurrences(file, chosen.name):
@@ -163,7 +169,8 @@ def _score_word(model: Model, word: str, train: list[Occurrence], test: list[Occ
     return figures
 
 
-def _score_pairs(model: Model, name: str, chosen: SenseSet, most: int, seed: int) -> Iterator[Figure]:
+def score_pairs(model: Model, name: str, chosen: SenseSet, most: int, seed: int) -> Iterator[Figure]:
+    """Whether a word has the same sense in two contexts: by layer, and last in that which is best to learn from."""
     train, test = (_read_pairs(file, most, seed) for file in (chosen.train, chosen.test))
     measure, num_items = "accuracy", len(test.same)
     usual = train.same.mean() >= 0.5

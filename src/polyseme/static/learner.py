@@ -57,7 +57,7 @@ class VectorLearner:
         self.task = task
         self.total = task.total
         self.done = 0
-        self.seconds = 0.0
+        self.seconds = self.processor_seconds = 0.0
         self.arrays: dict[str, NDArray[Any]] = {"vectors": task.vectors}
 
     def learn(self) -> dict[str, float]:
@@ -72,14 +72,22 @@ class VectorLearner:
     def steps(self) -> Iterator[Step]:
         """Learn, one step at a time."""
         while self.done < self.total:
-            started, rate = time.perf_counter(), self.rate
+            started, before, rate = time.perf_counter(), time.process_time(), self.rate
             losses = self.learn()
             self.done += 1
             self.seconds += time.perf_counter() - started
+            self.processor_seconds += time.process_time() - before
             if not all(map(np.isfinite, losses.values())):
                 self._diverged()
             tokens = self.done * self.task.step_tokens
-            yield Step(number=self.done, tokens=tokens, seconds=self.seconds, rate=rate, losses=losses)
+            yield Step(
+                number=self.done,
+                tokens=tokens,
+                seconds=self.seconds,
+                processor_seconds=self.processor_seconds,
+                rate=rate,
+                losses=losses,
+            )
 
     def evaluate(self, source: Source, *, num_batches: int) -> dict[str, float]:
         """Nothing, where there is nothing to measure on other text."""
@@ -99,7 +107,12 @@ class VectorLearner:
         """All that it moves, and where it stands; what is random depends on the seed and the step alone."""
         if not all(np.isfinite(array).all() for array in self.arrays.values()):
             self._diverged()
-        values: Values = {"done": self.done, "tokens": self.done * self.task.step_tokens, "seconds": self.seconds}
+        values: Values = {
+            "done": self.done,
+            "tokens": self.done * self.task.step_tokens,
+            "seconds": self.seconds,
+            "processor_seconds": self.processor_seconds,
+        }
         tensors = {name: torch.from_numpy(array) for name, array in self.arrays.items()}
         return LearnerState(tensors={"weights": tensors}, values=values)
 
@@ -109,6 +122,7 @@ class VectorLearner:
             array[...] = state.tensors["weights"][name].numpy()
         self.done = int(state.values["done"])
         self.seconds = float(state.values["seconds"])
+        self.processor_seconds = float(state.values.get("processor_seconds", 0.0))
 
     def _diverged(self) -> None:
         raise TrainingError(

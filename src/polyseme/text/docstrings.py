@@ -9,7 +9,7 @@ import inspect
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 
@@ -49,6 +49,24 @@ def documents() -> Iterator[tuple[str, str]]:
         if num_words >= MAX_WORDS:
             break
     yield from sorted(taken, key=lambda document: _digest(document[0]))
+
+
+def parameters_of(modules: Iterable[str]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
+    """What the docstrings of modules say of parameters: name, type and a few words, as numpy and Google write them."""
+    paths = {name: path for files in _sources().values() for name, path in files}
+    for module in modules:
+        found = [
+            (match[1], match[2], match[3])
+            for text in (_texts(paths[module]) if module in paths else ())
+            for match in (*_NUMPY.finditer(text), *_GOOGLE.finditer(text))
+        ]
+        told = [tuple(" ".join(part.replace("`", "").split()) for part in each) for each in found]
+        yield module, [(name, kind, about) for name, kind, about in told if name and kind and about]
+
+
+def digest(text: str) -> str:
+    """A short name for a document, by which it is known again."""
+    return _digest(text.strip()).hex()
 
 
 def versions() -> list[str]:
@@ -168,6 +186,9 @@ def _is_prose(sentence: str) -> bool:
     return strange <= 0.17 * len(words) and len(_COMMON.findall(sentence)) * 12 >= len(words)
 
 
+_NAMED = r"\*{0,2}[A-Za-z_]\w*"
+_NUMPY = re.compile(rf"^ *({_NAMED}(?:, {_NAMED})*) : ([^\n]{{2,60}})\n +([^\n]{{10,120}})", re.MULTILINE)
+_GOOGLE = re.compile(rf"^ +({_NAMED}) \(([^()\n]{{2,60}})\): +([^\n]{{10,120}})", re.MULTILINE)
 _QUOTED = re.compile(r"(\"\"\"|''')(.*?)\1", re.DOTALL)
 
 

@@ -68,14 +68,16 @@ def _find(name: str) -> Sample:
 
 
 def _write_docstrings(folder: Path, seed: int) -> None:
-    from polyseme.text.docstrings import documents
+    from polyseme.text.docstrings import digest, documents
 
     with (
         (folder / "train.txt").open("w", encoding="utf-8") as train,
         (folder / "dev.txt").open("w", encoding="utf-8") as dev,
+        (folder / "modules.tsv").open("w", encoding="utf-8") as modules,
     ):
         for name, text in documents():
             (train if zlib.crc32(name.encode()) % 25 else dev).write(f"{text}\n\n")
+            modules.write(f"{digest(text)}\t{name}\n")
 
 
 def _docstring_sources() -> list[str]:

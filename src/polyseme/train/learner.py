@@ -47,7 +47,7 @@ class GradientLearner:
         self.total = plan.steps
         self.done = 0
         self.tokens = 0
-        self.seconds = 0.0
+        self.seconds = self.processor_seconds = 0.0
         self.bad_steps = 0  # in a row
         self.carried: Mapping[str, Tensor] = {}  # recurrent state after the last step, of all rows
         self.micro_tokens = min(plan.micro_tokens, source.num_rows * source.length)
@@ -64,7 +64,7 @@ class GradientLearner:
         with self.replicas, ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches") as ahead:
             coming = self._draw(ahead, self.done)
             while self.done < self.total:
-                started = time.perf_counter()
+                started = time.perf_counter(), time.process_time()
                 batch = coming.result()
                 if self.done + 1 < self.total:
                     coming = self._draw(ahead, self.done + 1)
@@ -73,7 +73,7 @@ class GradientLearner:
     def _draw(self, ahead: ThreadPoolExecutor, step: int) -> Future[Batch]:
         return ahead.submit(draw, self.objective, self.source, self.plan, step)
 
-    def _learn(self, batch: Batch, started: float) -> Step:
+    def _learn(self, batch: Batch, started: tuple[float, float]) -> Step:
         rate = rate_at(self.plan, self.done) * batch.stretch
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["share"]
@@ -95,9 +95,16 @@ class GradientLearner:
         self.replicas.forget_gradients()
         self.done += 1
         self.tokens += batch.ids.numel()
-        self.seconds += time.perf_counter() - started
+        self.seconds += time.perf_counter() - started[0]
+        self.processor_seconds += time.process_time() - started[1]
         return Step(
-            number=self.done, tokens=self.tokens, seconds=self.seconds, rate=rate, losses=losses, skipped=not finite
+            number=self.done,
+            tokens=self.tokens,
+            seconds=self.seconds,
+            processor_seconds=self.processor_seconds,
+            rate=rate,
+            losses=losses,
+            skipped=not finite,
         )
 
     def _gradient(self, batch: Batch) -> dict[str, float]:
@@ -185,6 +192,7 @@ class GradientLearner:
             "done": self.done,
             "tokens": self.tokens,
             "seconds": self.seconds,
+            "processor_seconds": self.processor_seconds,
             "bad_steps": self.bad_steps,
             "micro_tokens": self.micro_tokens,
         }
@@ -204,6 +212,7 @@ class GradientLearner:
         self.done = int(state.values["done"])
         self.tokens = int(state.values["tokens"])
         self.seconds = float(state.values["seconds"])
+        self.processor_seconds = float(state.values.get("processor_seconds", 0.0))  # older checkpoints have none
         self.bad_steps = int(state.values["bad_steps"])
         self.micro_tokens = int(state.values["micro_tokens"])
 

@@ -241,16 +241,20 @@ class Pretraining:
         measured = Source(store, length, num_rows, measuring=True, before=self.source.before)
         self.dev_languages = {name: dataclasses.replace(measured, store=text) for name, text in dev.items()}
         self.dev = self.dev_languages.pop("", None)  # all of them together
-        started = time.perf_counter()
+        started, processor = time.perf_counter(), time.process_time()
         self.encoder, self.objective = build_encoder(recipe, tokenizer, store)
         self.start_seconds = time.perf_counter() - started  # which a budget of time pays for too
+        self.start_processor_seconds = time.process_time() - processor
         self.run: Run | None = None
         self.resumed_at = 0
 
     @functools.cached_property
     def learner(self) -> Learner:
         """What learns, once it is known for how long."""
-        return build_learner(self.recipe, self.encoder, self.objective, self.source, self.tokenizer)
+        before = time.process_time()
+        learner = build_learner(self.recipe, self.encoder, self.objective, self.source, self.tokenizer)
+        learner.processor_seconds = self.start_processor_seconds + time.process_time() - before
+        return learner
 
     @classmethod
     def start(
@@ -268,6 +272,25 @@ class Pretraining:
         With `base` it goes on from that model, with up to `num_words` new words in its vocabulary; with `vectors` it
         knows words by these.
         """
+        check_unused(out)
+        training = cls.prepare(recipe, base=base, num_words=num_words, vectors=vectors, watch=watch)
+        steps = training._steps_of_budget()
+        training._freeze(steps, None if steps else training._measure_pace())
+        first = training.learner if base or vectors else None
+        training.run = Run.create(out, training.recipe, training.tokenizer, first=first)
+        return training
+
+    @classmethod
+    def prepare(
+        cls,
+        recipe: Recipe,
+        *,
+        base: Base | None = None,
+        num_words: int = 0,
+        vectors: GivenVectors | None = None,
+        watch: Watch = nullcontext,
+    ) -> Self:
+        """Read the text and build the model, which is all that a run needs but a directory and a number of steps."""
         if recipe.plan.base and base is None:
             raise ConfigError("plan.base: to go on from a model, say polyseme adapt MODEL")
         if isinstance(recipe.model, CoveConfig) and not (base or vectors):
@@ -275,7 +298,6 @@ class Pretraining:
                 f"model.vectors: a {recipe.family} reads words by vectors that it is given; "
                 "name a run of skipgram or glove, or a file of vectors"
             )
-        check_unused(out)
         check_memory(recipe)
         corpus, dev_corpus = open_corpora(recipe)
         with watch(corpus):
@@ -310,9 +332,6 @@ class Pretraining:
             vectors.fill(training.encoder, tokenizer)
             if recipe.plan.start == "fast":
                 start_translating(training.encoder, decoder_of(training.objective), store)
-        steps = training._steps_of_budget()
-        training._freeze(steps, None if steps else training._measure_pace())
-        training.run = Run.create(out, training.recipe, tokenizer, first=training.learner if base or vectors else None)
         return training
 
     @classmethod

@@ -49,7 +49,7 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CheckpointError(f"{folder} cannot be made ({error.strerror}); choose another --out") from None
-        lock = _lock(folder)
+        lock = lock_folder(folder)
         try:
             remove_leavings(folder)
             shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
@@ -69,7 +69,7 @@ class Run:
     @classmethod
     def open(cls, folder: Path, recipe: Saved) -> Self:
         """Go on in the directory of an earlier start."""
-        lock = _lock(folder)
+        lock = lock_folder(folder)
         remove_leavings(folder)
         remove_leavings(folder / CHECKPOINTS)
         return cls(folder, recipe, lock)
@@ -87,6 +87,7 @@ class Run:
             "step": step.number,
             "tokens": step.tokens,
             "seconds": round(step.seconds, 3),
+            "processor_seconds": round(step.processor_seconds, 3),
             "tokens_per_second": round(tokens / max(1e-9, seconds)),
             "rate": step.rate,
             **{name: sum(losses) / len(losses) for name, losses in self._losses.items()},
@@ -175,7 +176,7 @@ def check_unused(folder: Path) -> None:
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
         raise CheckpointError(f"{folder} cannot be made: {place} is no folder to write in; choose another --out")
     if (folder / LOCK).exists():
-        _lock(folder).close()
+        lock_folder(folder).close()
     if (folder / RECIPE).exists():
         raise CheckpointError(f"{folder} holds a run already; go on with it by --resume, or choose another --out")
     # A start that was killed early leaves these; they are written again.
@@ -201,9 +202,10 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _lock(folder: Path) -> IO[str]:
+def lock_folder(folder: Path, name: str = LOCK) -> IO[str]:
+    """Keep others out of a folder for as long as the file is open; the process that has it is named to them."""
     try:
-        file = (folder / LOCK).open("a+", encoding="utf-8")
+        file = (folder / name).open("a+", encoding="utf-8")
     except FileNotFoundError:
         raise CheckpointError(f"{folder} does not exist; there is no run to go on with") from None
     except OSError as error:
