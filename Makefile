@@ -9,13 +9,8 @@ export TOKENIZERS_PARALLELISM ?= true
 help: ## say what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 20
 
-demo: .venv/installed ## train a small BERT and a small GPT-2 on the docstrings of this machine (about five minutes)
-	$(BIN)/polyseme pretrain bert --corpus docstrings --budget 80s --out runs/docstrings-bert --resume
-	$(BIN)/polyseme fill runs/docstrings-bert 'Return the [MASK] of the array.' 'If the file does not [MASK], an error is raised.' --top 3
-	$(BIN)/polyseme pretrain gpt2 --corpus docstrings --budget 80s --out runs/docstrings-gpt2 --resume
-	$(BIN)/polyseme generate runs/docstrings-gpt2 'Return the' 'If the file' --max-tokens 40
-	$(BIN)/polyseme score runs/docstrings-gpt2 'Return the number of elements in the list.' 'List the in elements of number the return.'
-	@echo 'Look further: .venv/bin/polyseme info runs/docstrings-gpt2'
+demo: .venv/installed ## compare six families on the docstrings of this machine (about eight minutes on two cores)
+	$(BIN)/polyseme compare --corpus docstrings --families onehot,svd,skipgram,elmo,bert,gpt2 --budget 30s --out runs/demo
 
 test: .venv/developing ## run every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

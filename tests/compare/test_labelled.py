@@ -99,7 +99,8 @@ def test_steps_of_fine_tunings(town):
     )
     assert plan_steps(task, (20, 80, 0), seconds=1e9, step_seconds=0.1) == {20: 30, 80: 90, 160: 150}
     assert plan_steps(task, (20, 80, 0), seconds=25, step_seconds=0.1) == {20: 30, 160: 125}
-    assert plan_steps(task, (20, 80, 0), seconds=1, step_seconds=1.0) == {160: 40}
+    assert plan_steps(task, (20, 80, 0), seconds=20, step_seconds=1.0) == {160: 40}
+    assert plan_steps(task, (20, 80, 0), seconds=1, step_seconds=1.0) == {}
 
 
 def separable(kind, number, seed):

@@ -1,5 +1,6 @@
 """polyseme compare"""
 
+import os
 import shlex
 import sys
 import time
@@ -60,11 +61,15 @@ def compare(
 
     \b
     Examples:
-      polyseme compare --corpus docstrings --families onehot,svd,skipgram,elmo,bert,gpt2 --budget 40s --out runs/demo
+      polyseme compare --corpus docstrings --families onehot,svd,skipgram,elmo,bert,gpt2 --budget 30s --out runs/demo
       polyseme compare --corpus text/ --families skipgram,bert,gpt2 --budget 5m --tasks tasks.toml --out report
       polyseme compare --corpus en=en.txt --corpus zh=zh.txt --families mbert,ulmfit --budget 10m --out report
       polyseme compare runs/bert runs/gpt2 --data test.txt --out report
     """
+    from polyseme.compare.pacing import QUIET
+
+    os.environ.update(QUIET)  # before torch reads it
+
     from polyseme.compare.race import DEFAULT_FAMILIES, Race
     from polyseme.compare.results import read_rows
     from polyseme.train.trials import read_labels

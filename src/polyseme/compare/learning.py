@@ -27,6 +27,7 @@ from polyseme.train.tuning_recipe import epochs_for
 
 _ROWS = 32  # examples of a step of fine-tuning
 _LEAST_STEPS, _ENOUGH_STEPS = 40, 100  # of a fine-tuning
+_OVER = 3  # times its share of the time that the least fine-tuning may take
 _TRIED_STEPS = 8
 
 
@@ -105,14 +106,20 @@ def plan_steps(task: Task, labels: Sequence[int], *, seconds: float, step_second
     """Steps of a fine-tuning for each number of labels, all of which together have so much time of a processor.
 
     As many as are usual for so few examples, where there is time for them; else fewer, but before they become too few
-    to say anything, some numbers of labels are left out: first those between all and the fewest.
+    to say anything, some numbers of labels are left out: first those between all and the fewest, in the end all.
     """
     counts = label_counts(task, labels)
     affordable = seconds / step_seconds
+    if _OVER * affordable < min(_LEAST_STEPS, _usual(counts[-1])):
+        return {}
     number = max(1, min(len(counts), int(affordable / _ENOUGH_STEPS)))
     kept = sorted([counts[-1], *counts[:-1]][:number])
     most = max(_LEAST_STEPS, int(affordable / len(kept)))
-    return {count: min(most, math.ceil(count / _ROWS) * epochs_for(count)) for count in kept}
+    return {count: min(most, _usual(count)) for count in kept}
+
+
+def _usual(count: int) -> int:
+    return math.ceil(count / _ROWS) * epochs_for(count)
 
 
 def step_seconds(folder: Path, task: Task, files: Mapping[str, Path], *, threads: int, beside: Path) -> float:

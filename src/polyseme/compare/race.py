@@ -115,7 +115,7 @@ class Race:
         settings = settings.replace(fingerprint=hashlib.sha256("\n".join(prints).encode()).hexdigest()[:32])
         place = _take(settings, out)
         given = find_tasks(settings.tasks or _own_tasks(settings.corpus), seed=settings.seed)
-        if place is not None:
+        if place is not None and settings.families:
             for language, corpus in texts.items():
                 check_size(language, corpus)
             require_space(place, 2 * sum(corpus.num_bytes for corpus in texts.values()), CheckpointError)

@@ -86,9 +86,11 @@ def _by_rule(seconds: float, pace_of: Paces, recipe_of: Callable[[str], Recipe])
         size = larger
     pace = pace_of(size)
     parameters = pace.inner_parameters or pace.parameters
-    where = "outside its embeddings, and reads at least one for each" if pace.inner_parameters else "in its vectors"
+    where = "outside its embeddings" if pace.inner_parameters else "in its vectors"
     told = f"{size}: it reads {_short(pace.tokens_in(seconds))} tokens for {_short(parameters)} parameters {where}"
-    return size, told + beyond
+    ratio = _NETWORK if pace.inner_parameters else _TABLE
+    asked = f" ({ratio} for each is asked for)" if size != "tiny" else ", and is the smallest there is"
+    return size, told + asked + beyond
 
 
 def _enough(tokens: int, pace: Pace, parameters: int) -> bool:
@@ -115,7 +117,7 @@ def count_parameters(recipe: Recipe, *, inner: bool = False) -> int:
 
 def _short(number: float) -> str:
     for unit in ("", "k", "M"):
-        if number < 1000:
+        if number < 999.5:
             return f"{number:.3g}{unit}" if unit else f"{number:.0f}"
         number /= 1000
     return f"{number:.3g}G"

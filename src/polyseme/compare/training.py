@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from polyseme.compare.pacing import QUIET
 from polyseme.train.run import read_history
 from polyseme.train.signals import Interruption
 
@@ -96,6 +97,7 @@ def _start(job: Job) -> _Child:
     log = job.log.open("ab")
     process = subprocess.Popen(
         [sys.executable, "-m", "polyseme", *job.arguments, "--resume"],
+        env={**os.environ, **QUIET},
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
