@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from made_up import comparison_row, made_up_rows
+from made_up_results import comparison_row, made_up_rows
 
 from polyseme.compare.recommend import recommend
 from polyseme.compare.report_rows import gather

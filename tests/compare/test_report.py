@@ -6,7 +6,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from made_up import AMBIGUOUS, FAMILIES, HOSTILE, TASKS, comparison_row, family_rows, made_up_rows, write_rows
+from made_up_results import AMBIGUOUS, FAMILIES, HOSTILE, TASKS, comparison_row, family_rows, made_up_rows, write_rows
 
 from browser import browsing
 from polyseme.compare.report import write_report

@@ -15,8 +15,9 @@ from polyseme.inside.probe_charts import write_probes
 from polyseme.text.samples import sample
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from asking import serving
+
 from browser import browsing
-from serving import serving
 
 TASKS = {
     "topics": "classify/train.tsv",

@@ -8,10 +8,10 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 import pytest
+from asking import serving
 
 from browser import browsing
 from polyseme import pages
-from serving import serving
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e<b>bank</b>'\""
 WEB = files("polyseme.serve") / "web"
