@@ -233,3 +233,19 @@ def test_killed_in_the_third_family_it_ends_as_if_it_had_not_been(text, tasks, t
     printed = [json.loads(line) for line in ended.stdout.splitlines()]
     assert printed == [row for row in read_rows(whole) if row["row"] != "done"]
     assert "next: polyseme serve" in ended.stderr
+
+
+@pytest.mark.slow
+def test_interrupted_it_saves_and_goes_on(text, tasks, tmp_path):
+    """A first SIGTERM ends the training properly; what it saved is taken up."""
+    out = tmp_path / "out"
+    options = ["--corpus", text, "--families", "bert", "--budget", "400steps", "--size", "tiny", "--out", out]
+    line = [sys.executable, "-m", "polyseme", "compare", *map(str, options)]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not (out / "runs" / "bert" / "history.jsonl").exists() and process.poll() is None:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate()
+    assert process.returncode == 130 and "the same command goes on" in said and "Traceback" not in said
+    assert list((out / "runs" / "bert" / "checkpoints").iterdir())
+    assert not [row for row in read_rows(out) if row["row"] in ("family", "failure")]

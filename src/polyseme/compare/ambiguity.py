@@ -1,14 +1,15 @@
 """Which words of a text are ambiguous, as far as a model that reads contexts can tell.
 
-The vectors of a word that has several senses are spread wide. So are those of many others, for other reasons, and three
-things set these apart. Names and days may stand anywhere, and no context calls for one of them: the model gives them
-little probability where it cannot see them. What has one use in two fixed phrases falls into two tight groups of
-contexts, while the contexts of a sense differ from each other too. And the more frequent a word is, the more different
-are its contexts, so words are compared with those that are about as frequent.
+A word that has several senses stands in contexts that are far apart, by the vectors that the model has in its place
+without having seen it. So do many others, for other reasons, and three things set these apart. Names and days may stand
+anywhere, and no context calls for one of them: the model gives them little probability. What has one use in two fixed
+phrases falls into two tight groups of contexts, while the contexts of a sense differ from each other too. And the more
+frequent a word is, the more different contexts it meets; about as the square root of its count.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,15 +30,14 @@ from polyseme.pretrained import Pretrained
 from polyseme.reading import packed, packs
 
 HOW = (
-    "frequent words whose vectors are spread wide and whose contexts differ in many ways, though each calls for this "
-    "very word; compared with words that are as frequent, the most ambiguous first"
+    "frequent words whose contexts are spread wide and differ in many ways, though each calls for this very word; for "
+    "how frequent they are, the most ambiguous first"
 )
 
-_CANDIDATES = 250  # frequent words that are looked at
+_CANDIDATES = 200  # frequent words that are looked at
 _PLACES = 40  # occurrences of each
 _LEAST = 20
 _ROUNDS = 20
-_LITTLE = 1e-9
 
 Floats = NDArray[np.float32]
 
@@ -47,8 +47,8 @@ class Ambiguous:
     """A word that may have several senses."""
 
     word: str
-    score: float  # how much more ambiguous it seems than words that are as frequent, in logarithms
-    spread: float  # of its vectors
+    score: float
+    spread: float  # of its contexts
     probability: float  # of the word where it is not seen
     count: int
     occurrences: list[Occurrence]
@@ -57,11 +57,11 @@ class Ambiguous:
     def describe(self) -> dict[str, Any]:
         """What a row says of it."""
         facts = {"spread": self.spread, "probability": self.probability, "score": self.score}
-        return {"word": self.word, "count": self.count, **{name: round(value, 4) for name, value in facts.items()}}
+        return {"word": self.word, "count": self.count, **{name: round(value, 5) for name, value in facts.items()}}
 
 
 def find_ambiguous(model: Pretrained, lexicon: Lexicon, layer: int, *, seed: int, most: int) -> list[Ambiguous]:
-    """The words of a text that are ambiguous, the likeliest first, by their vectors in a layer."""
+    """The words of a text that are ambiguous, the likeliest first, with the groups of their vectors in a layer."""
     words = [word for word in lexicon.content_words(least=_LEAST, most=2 * _CANDIDATES) if not lexicon.is_name(word)]
     words = words[:_CANDIDATES]
     places = [lexicon.occurrences(word, most=_PLACES, seed=seed) for word in words]
@@ -70,35 +70,25 @@ def find_ambiguous(model: Pretrained, lexicon: Lexicon, layer: int, *, seed: int
     if seen is None:
         return []
     contexts, probabilities = unit(seen[0] - seen[0].mean(0)), seen[1]
-    vectors = unit(read_vectors(model, every).layers[layer])
-    signs, end = [], 0
-    for found in places:
-        mine = slice(end, end := end + len(found))
-        tight = silhouette(contexts[mine], divide(contexts[mine]).astype(np.str_)) or 0.0
-        signs.append((spread(vectors[mine]), float(probabilities[mine].mean()), spread(contexts[mine]), 1 - tight))
-    scores = among_as_frequent(np.array(signs).prod(1), [lexicon.count(word) for word in words])
-    ends = np.cumsum([0, *map(len, places)])
+    found, end = [], 0
+    for word, mine in zip(words, places, strict=True):
+        rows = slice(end, end := end + len(mine))
+        apart, called_for = spread(contexts[rows]), float(probabilities[rows].mean())
+        tight = silhouette(contexts[rows], divide(contexts[rows]).astype(np.str_)) or 0.0
+        score = apart * called_for * (1 - tight) / math.sqrt(lexicon.count(word))
+        found.append((-score, word, apart, called_for, mine))
     return [
         Ambiguous(
-            word=words[number],
-            score=float(scores[number]),
-            spread=signs[number][0],
-            probability=signs[number][1],
-            count=lexicon.count(words[number]),
-            occurrences=places[number],
-            groups=divide(vectors[ends[number] : ends[number + 1]]).tolist(),
+            word=word,
+            score=-score,
+            spread=apart,
+            probability=called_for,
+            count=lexicon.count(word),
+            occurrences=mine,
+            groups=divide(unit(read_vectors(model, mine).layers[layer])).tolist(),
         )
-        for number in np.argsort(-scores, kind="stable")[:most]
+        for score, word, apart, called_for, mine in sorted(found, key=lambda one: one[:2])[:most]
     ]
-
-
-def among_as_frequent(values: NDArray[np.float64], counts: Sequence[int]) -> NDArray[np.float64]:
-    """Logarithms of values less what the frequency alone would give, by a line through all of them."""
-    logarithms = np.log(np.maximum(values, _LITTLE))
-    table = np.stack([np.log(counts), np.ones(len(counts))], axis=1)
-    line = np.linalg.lstsq(table, logarithms, rcond=None)[0]
-    residues: NDArray[np.float64] = logarithms - table @ line
-    return residues
 
 
 def look_at_places(model: Pretrained, occurrences: Sequence[Occurrence]) -> tuple[Floats, NDArray[np.float64]] | None:
