@@ -46,7 +46,7 @@ clean: ## remove the virtual environment and what demo and tests left
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve]'
 	touch $@
 
 .venv/developing: .venv/bin/python pyproject.toml constraints.txt

@@ -39,7 +39,7 @@ LINE = [
     "pretrained",
     "opening",
     "making",
-    "compare",
+    "comparison",
     "serve",
     "cli",
 ]

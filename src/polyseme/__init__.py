@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polyseme.compare.race import compare
+    from polyseme.comparison.race import compare
     from polyseme.errors import CheckpointError, ConfigError, DataError, PolysemeError, TrainingError
     from polyseme.making import adapt, finetune, pretrain
     from polyseme.opening import load
@@ -27,7 +27,7 @@ _HOMES = {
     "Pretrained": "pretrained",
     "TrainingError": "errors",
     "adapt": "making",
-    "compare": "compare.race",
+    "compare": "comparison.race",
     "load": "opening",
     "finetune": "making",
     "pretrain": "making",

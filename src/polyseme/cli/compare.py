@@ -12,7 +12,7 @@ import typer
 from polyseme.cli.console import duration, say, suggest, write_json
 
 if TYPE_CHECKING:
-    from polyseme.compare.race import Progress
+    from polyseme.comparison.race import Progress
 
 
 def compare(
@@ -66,12 +66,12 @@ def compare(
       polyseme compare --corpus en=en.txt --corpus zh=zh.txt --families mbert,ulmfit --budget 10m --out report
       polyseme compare runs/bert runs/gpt2 --data test.txt --out report
     """
-    from polyseme.compare.pacing import QUIET
+    from polyseme.comparison.pacing import QUIET
 
     os.environ.update(QUIET)  # before torch reads it
 
-    from polyseme.compare.race import DEFAULT_FAMILIES, Race
-    from polyseme.compare.results import read_rows
+    from polyseme.comparison.race import DEFAULT_FAMILIES, Race
+    from polyseme.comparison.results import read_rows
     from polyseme.train.trials import read_labels
 
     named = [family.strip() for family in families.split(",") if family.strip()]

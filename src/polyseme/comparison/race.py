@@ -1,0 +1,388 @@
+"""Families are trained one after another on one text with one budget, and asked the same questions."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import IO, Any, Self
+
+import torch
+
+from polyseme.comparison.ambiguity import HOW, find_ambiguous
+from polyseme.comparison.asking import ask
+from polyseme.comparison.derived import Lexicon
+from polyseme.comparison.docstring_tasks import docstring_tasks
+from polyseme.comparison.facts import command_of, comparison_row, count_tokens, curve, family_row, overlap
+from polyseme.comparison.labelled import Found, Task, bounded, find_tasks, write_task
+from polyseme.comparison.learning import linear_rows, plan_steps, step_seconds, tuned_rows
+from polyseme.comparison.measuring import measure_likelihood, measure_pairs, measure_senses, measure_words
+from polyseme.comparison.panels import example_rows, map_row, neighbour_rows
+from polyseme.comparison.preparing import RUNS, Starter
+from polyseme.comparison.report import write_report
+from polyseme.comparison.results import Results, Row
+from polyseme.comparison.settings import SETTINGS, Bounds, ComparisonConfig
+from polyseme.comparison.sizing import Chosen
+from polyseme.comparison.splitting import Split, check_size, open_text, split_text
+from polyseme.comparison.training import Ended, train
+from polyseme.errors import CheckpointError, PolysemeError, TrainingError
+from polyseme.files import remove_leavings, require_space
+from polyseme.machine import num_cores
+from polyseme.opening import load
+from polyseme.pretrained import Pretrained
+from polyseme.text.languages import split_name
+from polyseme.text.samples import SAMPLES, sample
+from polyseme.train.run import lock_folder
+from polyseme.train.signals import Interruption, interruptible
+
+LOCK = "comparison.lock"
+DEFAULT_FAMILIES = ("onehot", "svd", "skipgram", "elmo", "bert", "gpt2")
+
+_LEXICON = 1_000_000  # characters of the test text whose words are looked at
+_MORE = 2_000_000  # with the text to learn from, for words that are only shown
+_MAPPED, _LISTED = 4, 20  # ambiguous words
+_LARGE = 20_000_000  # parameters, from which on several threads are quicker than one
+
+Ask = Callable[[Pretrained], Iterable[Row]]
+
+
+def compare(
+    *models: str | Path,
+    corpus: str | Path | Sequence[str | Path] | Mapping[str, str | Path],
+    out: str | Path,
+    families: Sequence[str] = (),
+    **settings: Any,
+) -> Path:
+    """Train families on one text with one budget, or take models that are there, and write a report that says which.
+
+    The settings are those of `ComparisonConfig`: budget, size, params, tasks, labels, seeds, seed, parallel and others.
+    The same call goes on with what was broken off. The path of the report comes back.
+    """
+    if isinstance(corpus, Mapping):
+        paths = [f"{language}={path}" for language, path in corpus.items()]
+    else:
+        paths = [str(corpus)] if isinstance(corpus, str | Path) else [str(path) for path in corpus]
+    named = list(families) or ([] if models else list(DEFAULT_FAMILIES))
+    told = {"corpus": paths, "models": [str(model) for model in models], "families": named}
+    race = Race.open({**settings, **told}, Path(out))
+    for _ in race.run():
+        pass
+    return race.report
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """What is done now, and how far it is."""
+
+    what: str
+    done: int  # pieces of work
+    total: int  # 0 where that is not known yet
+    share: float = 0.0  # of this piece
+    news: str = ""  # something that is worth a line of its own
+
+
+class Race:
+    """A comparison and its folder; iterate over `run` and it trains, measures and writes down."""
+
+    def __init__(self, settings: ComparisonConfig, out: Path, lock: IO[str], given: Found, command: str) -> None:
+        self.settings, self.out, self.command = settings, out, command or command_of(settings, out)
+        self.bounds = Bounds.of(settings)
+        self.given = given
+        self.results = Results(out)
+        self.report = out / "report.md"
+        self.chosen: dict[str, Chosen] = {}
+        self.tasks: list[Task] = []
+        self._lock = lock
+        self._interruption = Interruption()
+        self._finished = self._total = 0
+        self._model: tuple[str, Pretrained] | None = None
+
+    @classmethod
+    def open(cls, values: Mapping[str, Any], out: Path, *, command: str = "") -> Self:
+        """Check all that can be checked before anything is tried, and take the folder."""
+        settings = ComparisonConfig.parse({"cores": num_cores(), **values}, group="compare")
+        settings.check()
+        settings = settings.replace(
+            corpus=[_absolute(path) for path in settings.corpus],
+            models=[str(Path(path).absolute()) for path in settings.models],
+            tasks=settings.tasks and str(Path(settings.tasks).absolute()),
+        )
+        texts = open_text(settings.corpus, settings.column)
+        prints = [f"{language} {corpus.fingerprint()}" for language, corpus in texts.items()]
+        settings = settings.replace(fingerprint=hashlib.sha256("\n".join(prints).encode()).hexdigest()[:32])
+        place = _take(settings, out)
+        given = find_tasks(settings.tasks or _own_tasks(settings.corpus), seed=settings.seed)
+        if place is not None and settings.families:
+            for language, corpus in texts.items():
+                check_size(language, corpus)
+            require_space(place, 2 * sum(corpus.num_bytes for corpus in texts.values()), CheckpointError)
+        for model in settings.models:
+            load(model)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"{out} cannot be made ({error.strerror}); choose another --out") from None
+        lock = lock_folder(out, LOCK)
+        remove_leavings(out)
+        if place is not None:
+            settings.save(out)
+        return cls(settings, out, lock, given, command)
+
+    def run(self) -> Iterator[Progress]:
+        """Do what is not done yet, piece by piece."""
+        names = self.settings.names
+        try:
+            with interruptible() as self._interruption:
+                yield from self._prepare()
+                for first in range(0, len(names), self.settings.parallel):
+                    group = names[first : first + self.settings.parallel]
+                    yield from self._train([name for name in group if (name, "training") not in self.results.done])
+                    for name in group:
+                        yield from self._measure(name)
+                yield from self._look_together()
+                yield self._progress("writing the report")
+                self.report = write_report(self.out)
+        finally:
+            self._lock.close()
+
+    # What all families have in common.
+
+    @cached_property
+    def split(self) -> Split | None:
+        """The sides of the text; where nothing is trained there are none."""
+        texts = open_text(self.settings.corpus, self.settings.column)
+        if self.settings.models:
+            return None
+        return split_text(texts, self.out / "text", dev_characters=self.bounds.dev_characters)
+
+    @cached_property
+    def starter(self) -> Starter:
+        assert self.split is not None
+        return Starter(settings=self.settings, split=self.split, out=self.out)
+
+    def _prepare(self) -> Iterator[Progress]:
+        settings, seed = self.settings, self.settings.seed
+        yield self._progress("dividing the text")
+        if self.split:
+            documents = list(self.split.documents("test"))
+        else:
+            texts = open_text(settings.corpus, settings.column)
+            documents = [(language, document) for language, corpus in texts.items() for document in corpus]
+        yield self._progress("choosing what to ask")
+        self.lexicon = Lexicon.of((document for _, document in documents), most_characters=_LEXICON)
+        self.questions = ask(documents, self.lexicon, self.given.suites, self.bounds, seed=seed)
+        tasks = self.given.tasks
+        if "docstrings" in settings.corpus and not settings.tasks:
+            tasks = docstring_tasks((document for _, document in documents), seed=seed)
+        self.tasks = [bounded(task, self.bounds.examples, seed=seed) for task in tasks]
+        self.files = {task.name: write_task(task, self.out / "tasks" / task.name) for task in self.tasks}
+        for family in settings.families:
+            yield self._progress(f"finding the pace of {family}")
+            self.chosen[family] = self.starter.choose(family)
+            self._stop_if_asked()
+        if settings.families:
+            waiting = {name: one for name, one in self.chosen.items() if (name, "training") not in self.results.done}
+            self.starter.check_room(waiting)
+        self._total = 2 + len(settings.names) * (1 + len(self._stages("")))
+        if ("", "comparison") not in self.results.done:
+            row = comparison_row(settings, self.split, self.questions, self.tasks, self.command)
+            self.results.add("comparison", [row])
+        self._finished = 1
+
+    # Training.
+
+    def _train(self, names: Sequence[str]) -> Iterator[Progress]:
+        if self.settings.models:
+            for name in names:
+                yield self._progress(f"opening {name}")
+                model, folder = self._open(name), self._folder(name)
+                row = family_row(name, model, folder, self.questions, cores=self.settings.cores)
+                row |= {"directory": str(folder), "overlap": overlap(model, self.settings)}
+                self.results.add("training", [row], family=name)
+            return
+        jobs = [self.starter.job(name, self.chosen[name]) for name in names]
+        for event in train(jobs, self._interruption):
+            name = event.job.name
+            if not isinstance(event, Ended):
+                steps = self.chosen[name].steps
+                yield self._progress(f"training {name}", share=event.step / steps if steps else 0.0)
+                continue
+            self._stop_if_asked()
+            try:
+                if event.failure:
+                    raise TrainingError(event.failure)
+                rows = self._trained(event)
+            except Exception as error:  # the others go on, whatever it is
+                self._fail(name, "training", error)
+                yield self._progress(f"training {name}", news=f"{name} failed: {_one_line(error)}")
+                continue
+            self.results.add("training", rows, family=name)
+            spent = f"{rows[0]['processor_seconds']:.0f} processor seconds"
+            news = f"{name} {rows[0]['size']}: {rows[0]['steps']:,} steps, {spent}"
+            yield self._progress(f"training {name}", share=1.0, news=news)
+
+    def _trained(self, ended: Ended) -> list[Row]:
+        """The row of a family that has been trained, and its learning curve."""
+        assert self.split is not None
+        name, folder = ended.job.name, ended.job.folder
+        chosen = self.chosen[name]
+        self._model = None
+        model = self._open(name)
+        row = family_row(name, model, folder, self.questions, cores=self.settings.cores)
+        tokens = chosen.pace.corpus_tokens if chosen.pace else count_tokens(model, self.split)
+        row |= {
+            "size": chosen.size,
+            "rule": chosen.rule,
+            "epochs": round(row["tokens"] / max(1, tokens), 3),
+            "preparation_seconds": round(chosen.pace.preparation, 2) if chosen.pace else None,
+            "peak_bytes": ended.peak_bytes,
+            "command": ended.job.command,
+            "directory": f"{RUNS}/{name}",
+        }
+        points = curve(model, folder, self.split)
+        return [row, *([{"row": "curve", "family": name, "points": points}] if points else ())]
+
+    # Measuring.
+
+    def _stages(self, name: str) -> dict[str, Ask]:
+        """What a model is asked, by name."""
+        questions, settings = self.questions, self.settings
+        seeds = range(settings.seed, settings.seed + settings.seeds)
+        stages: dict[str, Ask] = {
+            "likelihood": partial(measure_likelihood, questions=questions),
+            "minimal pairs": partial(measure_pairs, questions=questions),
+            "words": partial(measure_words, questions=questions),
+            "senses": partial(measure_senses, questions=questions),
+            "neighbours": partial(neighbour_rows, questions=questions),
+            "examples": partial(example_rows, questions=questions, seed=settings.seed),
+        }
+        for task in self.tasks:
+            stages[f"{task.name}, linear"] = partial(linear_rows, task=task, labels=settings.labels, seeds=seeds)
+            stages[f"{task.name}, fine-tuned"] = partial(self._tune, name=name, task=task, seeds=seeds)
+        return stages
+
+    def _tune(self, model: Pretrained, name: str, task: Task, seeds: Sequence[int]) -> Iterator[Row]:
+        where: dict[str, Any] = {"threads": self._threads(model), "beside": self.out / ".tuning.part"}
+        told = self._folder(name), task, self.files[task.name]
+        seconds = self.bounds.tuning_seconds / len(self.tasks) / len(seeds)
+        steps = plan_steps(task, self.settings.labels, seconds=seconds, step_seconds=step_seconds(*told, **where))
+        return tuned_rows(*told, steps_of=steps, seeds=seeds, **where)
+
+    def _measure(self, name: str) -> Iterator[Progress]:
+        self._finished += 1
+        stages = self._stages(name)
+        if (name, "training") not in self.results.done:  # it failed
+            self._finished += len(stages)
+            return
+        for stage, asked in stages.items():
+            if (name, stage) not in self.results.done:
+                yield self._progress(f"{name}: {stage}")
+                self._stop_if_asked()
+                try:
+                    model = self._open(name)
+                    torch.set_num_threads(self._threads(model))
+                    rows = [_in_order({**row, "family": name}) for row in asked(model)]
+                except Exception as error:  # one thing that fails does not lose the others
+                    self._fail(name, stage, error)
+                    yield self._progress(f"{name}: {stage}", news=f"{name}, {stage}: {_one_line(error)}")
+                else:
+                    known = [row for row in rows if row["row"] != "figure" or row["value"] is not None]
+                    self.results.add(stage, known, family=name)
+            self._finished += 1
+
+    def _threads(self, model: Pretrained) -> int:
+        """By which a model is asked: those of a small one would only wait for each other."""
+        parameters = sum(weight.numel() for weight in model.encoder.parameters())
+        return self.settings.cores if parameters > _LARGE and model.encoder.context != "none" else 1
+
+    def _folder(self, name: str) -> Path:
+        settings = self.settings
+        return Path(settings.models[settings.names.index(name)]) if settings.models else self.out / RUNS / name
+
+    def _open(self, name: str) -> Pretrained:
+        """The model of a name; the last one is kept."""
+        if self._model is None or self._model[0] != name:
+            self._model = name, load(self._folder(name))
+        return self._model[1]
+
+    # What is shown of all families together.
+
+    def _look_together(self) -> Iterator[Progress]:
+        """The ambiguous words of the text, found by the family that tells senses best, and maps of them of all."""
+        self._stop_if_asked()
+        contexts = {row["family"]: row["context"] for row in self.results.rows if row["row"] == "family"}
+        reading = [name for name, context in contexts.items() if context != "none"]
+        if not reading or ("", "ambiguous") in self.results.done:
+            return
+        figures = {name: self.results.find("figure", family=name, measure="senses") or {} for name in contexts}
+        by = max(reading, key=lambda name: figures[name].get("value", 0.0))
+        layers = {}
+        for name in contexts:
+            top = len(self._open(name).encoder.widths) - 1
+            layers[name] = min(top, figures[name].get("layer", top))
+        yield self._progress(f"looking for ambiguous words with {by}")
+        lexicon = self.lexicon
+        if self.split:
+            texts = (text for side in ("test", "train") for _, text in self.split.documents(side))
+            lexicon = Lexicon.of(texts, most_characters=_MORE)
+        found = find_ambiguous(self._open(by), lexicon, layers[by], seed=self.settings.seed, most=_LISTED)
+        if not found:
+            return
+        words = [one.describe() for one in found]
+        new: list[Row] = [{"row": "ambiguous", "words": words, "by": by, "how": HOW}]
+        for name in contexts:
+            yield self._progress(f"maps of {name}")
+            maps = [map_row(self._open(name), one, layers[name]) for one in found[:_MAPPED]]
+            new += [_in_order({**row, "family": name}) for row in maps]
+        self.results.add("ambiguous", new)
+
+    def _fail(self, name: str, stage: str, error: Exception) -> None:
+        row = {"row": "failure", "family": name, "stage": stage, "message": _one_line(error)}
+        self.results.add(stage, [row], family=name, failed=True)
+
+    def _stop_if_asked(self) -> None:
+        if self._interruption.signal:
+            raise KeyboardInterrupt(f"saved; the same command goes on with {self.out}")
+
+    def _progress(self, what: str, *, share: float = 0.0, news: str = "") -> Progress:
+        return Progress(what=what, done=self._finished, total=self._total, share=share, news=news)
+
+
+def _take(settings: ComparisonConfig, out: Path) -> Path | None:
+    """Where a new comparison is to be written, or nothing where the same one began; anything else is refused."""
+    if (out / SETTINGS).exists():
+        settings.refuse_other(ComparisonConfig.load(out), out)
+        return None
+    if out.exists() and not out.is_dir():
+        raise CheckpointError(f"{out} is a file; choose another --out")
+    if out.is_dir() and any(path.name != LOCK and path.suffix != ".part" for path in out.iterdir()):
+        raise CheckpointError(f"{out} holds something else; choose another --out")
+    place = next(place for place in [out.absolute(), *out.absolute().parents] if place.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise CheckpointError(f"{out} cannot be made: {place} is no folder to write in; choose another --out")
+    return place
+
+
+def _own_tasks(corpus: Sequence[str]) -> str:
+    """The folder of a sample that brings labelled sets."""
+    towns = [path for path in corpus if path.startswith("town") and path in SAMPLES]
+    return str(sample(towns[0])) if towns else ""
+
+
+def _absolute(path: str) -> str:
+    language, alone = split_name(path)
+    whole = alone if alone in SAMPLES and not Path(alone).exists() else str(Path(alone).absolute())
+    return f"{language}={whole}" if language else whole
+
+
+def _in_order(row: Row) -> Row:
+    """With its kind and its family first."""
+    return {"row": row["row"], "family": row["family"], **row}
+
+
+def _one_line(error: Exception) -> str:
+    said = " ".join(str(error).split())
+    return (said if isinstance(error, PolysemeError) else f"{type(error).__name__}: {said}")[:300]

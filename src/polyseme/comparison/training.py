@@ -1,0 +1,136 @@
+"""Each family is trained by a process of its own, by the command that a report prints for others to repeat."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from polyseme.comparison.pacing import QUIET
+from polyseme.train.run import read_history
+from polyseme.train.signals import Interruption
+
+_LOOK_SECONDS = 0.5
+_DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A family to be trained."""
+
+    name: str
+    arguments: Sequence[str]  # of polyseme
+    folder: Path
+    log: Path
+
+    @property
+    def command(self) -> str:
+        return shlex.join(["polyseme", *self.arguments])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a training ended."""
+
+    job: Job
+    peak_bytes: int
+    failure: str = ""  # one line, where it did not end well
+
+
+@dataclass(frozen=True, kw_only=True)
+class Going:
+    """How far a training is."""
+
+    job: Job
+    step: int
+    seconds: float  # since it began
+
+
+@dataclass(kw_only=True)
+class _Child:
+    job: Job
+    process: subprocess.Popen[bytes]
+    log: IO[bytes]
+    began: float = field(default_factory=time.monotonic)
+
+
+def train(jobs: Sequence[Job], interruption: Interruption) -> Iterator[Going | Ended]:
+    """Run jobs side by side to their ends; whoever interrupts stops all of them, each of which saves before."""
+    children = [_start(job) for job in jobs]
+    stopped = False
+    try:
+        while children:
+            if interruption.signal and not stopped:
+                stopped = True
+                for child in children:
+                    child.process.send_signal(signal.SIGTERM)
+            for child in list(children):
+                ended = _look(child)
+                if ended:
+                    children.remove(child)
+                    yield ended
+                else:
+                    rows = read_history(child.job.folder)
+                    step = int(rows[-1]["step"]) if rows else 0
+                    yield Going(job=child.job, step=step, seconds=time.monotonic() - child.began)
+            if children:
+                time.sleep(_LOOK_SECONDS)
+    finally:
+        for child in children:  # whatever happened here, none outlives us
+            with suppress(ProcessLookupError):
+                child.process.kill()
+            child.process.wait()
+            child.log.close()
+
+
+def _start(job: Job) -> _Child:
+    job.log.parent.mkdir(parents=True, exist_ok=True)
+    log = job.log.open("ab")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "polyseme", *job.arguments, "--resume"],
+        env={**os.environ, **QUIET},
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,  # Ctrl-C comes to us, and from us to them, once
+        preexec_fn=_dying_with_parent(),
+    )
+    return _Child(job=job, process=process, log=log)
+
+
+def _dying_with_parent() -> Callable[[], None] | None:
+    """What a child does first, so that it does not go on alone where we are killed; only Linux can."""
+    try:
+        control = ctypes.CDLL(None).prctl
+    except (OSError, TypeError, AttributeError):
+        return None
+    return lambda: control(_DIES_WITH_PARENT, signal.SIGKILL) and None
+
+
+def _look(child: _Child) -> Ended | None:
+    pid, status, usage = os.wait4(child.process.pid, os.WNOHANG)
+    if not pid:
+        return None
+    code = child.process.returncode = os.waitstatus_to_exitcode(status)
+    child.log.close()
+    peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return Ended(job=child.job, peak_bytes=peak, failure=_failure(child.job, code) if code else "")
+
+
+def _failure(job: Job, code: int) -> str:
+    if code == -signal.SIGKILL:
+        return "it was killed, perhaps because memory ran out"
+    with suppress(OSError):
+        lines = job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        if lines:
+            return lines[-1].strip().removeprefix("polyseme: ")[:300]
+    return f"it ended with code {code}"

@@ -1,0 +1,159 @@
+"""Labelled sets are found, checked and bounded; what they are learnt from is the same for all families."""
+
+import json
+
+import numpy as np
+import pytest
+
+from polyseme.comparison.docstring_tasks import docstring_tasks
+from polyseme.comparison.labelled import bounded, find_tasks, label_counts, write_task
+from polyseme.comparison.learning import draw, plan_steps
+from polyseme.comparison.linear import Vectors, probe
+from polyseme.errors import ConfigError, DataError
+from polyseme.text.labelled import TASKS, ClassifyExample, SimilarityExample, TagExample, read_examples
+from polyseme.text.town import Town, write
+from polyseme.train.sets import Labelled
+from polyseme.train.tuning_recipe import LabelledConfig
+
+SIZES = {"train": 40, "dev": 10, "test": 12}
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("town")
+    write(folder, languages=["en"], num_documents=40, num_rows=160)
+    return folder
+
+
+def test_a_folder_is_searched(town):
+    found = find_tasks(str(town), seed=0)
+    assert {task.name: task.kind for task in found.tasks} == {kind: kind for kind in TASKS}
+    assert {suite: [path.name for path in paths] for suite, paths in found.suites.items()} == {
+        "words": ["words"],
+        "minimal-pairs": ["minimal_pairs"],
+        "senses": ["senses"],
+    }
+    metrics = {task.name: task.metric for task in found.tasks}
+    assert metrics["tag"] == "f1" and metrics["similarity"] == "spearman" and metrics["span"] == "f1"
+    assert 0.2 < next(task for task in found.tasks if task.name == "pair").majority < 0.5
+
+
+def test_what_is_written_is_read_again(town, tmp_path):
+    for task in find_tasks(str(town), seed=0).tasks:
+        small = bounded(task, SIZES, seed=0)
+        files = write_task(small, tmp_path / task.name)
+        for side, path in files.items():
+            again = read_examples(path, TASKS[task.kind])
+            assert [(one.texts, one.labels) for one in again] == [(one.texts, one.labels) for one in small.sides[side]]
+        assert bounded(task, SIZES, seed=0) == small != bounded(task, SIZES, seed=1)
+        assert len(small.sides["test"]) == 12 and len(small.sides["train"]) >= 40
+
+
+def test_a_file_lists_sets(town, tmp_path):
+    (tmp_path / "reviews.tsv").write_text("review\tstars\n" + "".join(f"text {n}\t{n % 2}\n" for n in range(40)))
+    listing = tmp_path / "tasks.toml"
+    files = 'task = "classify"\ntrain = "reviews.tsv"\ntest = "reviews.tsv"\n'
+    listing.write_text(f'[stars]\n{files}labels = [5, 10]\ncolumns = {{text = "review", label = "stars"}}\n')
+    (task,) = find_tasks(str(listing), seed=0).tasks
+    assert task.name == "stars" and len(task.sides["dev"]) == 4 and len(task.sides["train"]) == 36
+    assert label_counts(task, (100, 0)) == [5, 10]
+    listing.write_text(f'[stars]\n{files}columns = {{text = "reviw", label = "stars"}}\n')
+    with pytest.raises(DataError, match="reviw"):
+        find_tasks(str(listing), seed=0)
+    listing.write_text(f"[stars]\n{files}colums = {{}}\n")
+    with pytest.raises(ConfigError, match=r"did you mean stars\.columns"):
+        find_tasks(str(listing), seed=0)
+    listing.write_text("[stars\n")
+    with pytest.raises(DataError, match="not TOML"):
+        find_tasks(str(listing), seed=0)
+    with pytest.raises(DataError, match="cannot be read"):
+        find_tasks(str(tmp_path / "none.toml"), seed=0)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="holds no labelled sets"):
+        find_tasks(str(tmp_path / "empty"), seed=0)
+
+
+def test_no_label_is_lost_by_a_bound(town):
+    task = next(task for task in find_tasks(str(town), seed=0).tasks if task.name == "tag")
+    tiny = bounded(task, {"train": 2, "dev": 5, "test": 5}, seed=0)
+    assert {tag for one in tiny.sides["train"] for tag in one.tags} == {
+        tag for one in task.sides["train"] for tag in one.tags
+    }
+
+
+def test_fine_tuning_draws_what_probes_draw(town, tmp_path):
+    task = bounded(next(one for one in find_tasks(str(town), seed=0).tasks if one.name == "pair"), SIZES, seed=0)
+    files = write_task(task, tmp_path / "pair")
+    for seed in (0, 3):
+        data = LabelledConfig(train={"pair": str(files["train"])}, num_labels=9)
+        theirs = Labelled.read({"pair": "pair"}, data, seed=seed).train["pair"]
+        assert [one.texts for one in theirs] == [task.sides["train"][n].texts for n in draw(task, 9, seed)]
+    assert draw(task, 9, 0) != draw(task, 9, 3)
+
+
+def test_steps_of_fine_tunings(town):
+    task = bounded(
+        next(one for one in find_tasks(str(town), seed=0).tasks if one.name == "pair"),
+        {"train": 160, "dev": 9, "test": 9},
+        seed=0,
+    )
+    assert plan_steps(task, (20, 80, 0), seconds=1e9, step_seconds=0.1) == {20: 30, 80: 90, 160: 150}
+    assert plan_steps(task, (20, 80, 0), seconds=25, step_seconds=0.1) == {20: 30, 160: 125}
+    assert plan_steps(task, (20, 80, 0), seconds=20, step_seconds=1.0) == {160: 40}
+    assert plan_steps(task, (20, 80, 0), seconds=1, step_seconds=1.0) == {}
+
+
+def separable(kind, number, seed):
+    """Examples whose answers are a linear function of the second layer, and of nothing in the first."""
+    chance = np.random.default_rng(seed)
+    vectors = chance.standard_normal((number, 6)).astype(np.float32)
+    noise = chance.standard_normal((number, 6)).astype(np.float32)
+    place = {"file": "x", "row": 1}
+    if kind == "classify":
+        examples = [ClassifyExample(text="", label="ab"[int(row[0] > 0)], **place) for row in vectors]
+    elif kind == "similarity":
+        examples = [SimilarityExample(text_a="", text_b="", score=float(row[:2].sum()), **place) for row in vectors]
+    else:
+        examples = [
+            TagExample(words=("a", "b"), tags=tuple("O" if row[0] > 0 else "B-X" for row in pair), **place)
+            for pair in vectors.reshape(-1, 2, 6)
+        ]
+    return examples, Vectors(layers=[noise, vectors], lengths=[number // len(examples)] * len(examples))
+
+
+@pytest.mark.parametrize("kind", ["classify", "similarity", "tag"])
+def test_probes_find_the_layer_and_the_answer(kind):
+    from polyseme.comparison.labelled import Task
+
+    sides = {side: separable(kind, 200, seed) for seed, side in enumerate(("train", "dev", "test"))}
+    task = Task(name="made up", kind=kind, sides={side: examples for side, (examples, _) in sides.items()})
+    vectors = {side: found for side, (_, found) in sides.items()}
+    found = probe(task, vectors, draw(task, 100, 0))
+    assert found.layer == 1 and found.value > 0.9
+    assert probe(task, vectors, draw(task, 4, 0)).value < found.value  # fewer rows than columns
+
+
+@pytest.mark.slow
+def test_sets_of_docstrings():
+    from polyseme.text.corpus import Corpus
+    from polyseme.text.samples import sample_text
+
+    documents = list(Corpus(*sample_text("docstrings").dev))
+    package, together, parameters = docstring_tasks(documents, seed=0)
+    assert [task.kind for task in (package, together, parameters)] == ["classify", "pair", "tag"]
+    for one in package.sides["test"]:
+        assert one.label not in one.text.lower() and any(one.text in document for document in documents)
+    lines = [line for document in documents for line in document.split("\n")]
+    for one in together.sides["test"][:40]:
+        side_by_side = any(one.text_a in line and one.text_b in line.split(one.text_a, 1)[1] for line in lines)
+        assert side_by_side == (one.label == "together")
+    for one in parameters.sides["test"]:
+        assert one.tags[0] == "B-NAME" and "B-TYPE" in one.tags
+    for task in (package, together, parameters):
+        texts = [{one.texts for one in task.sides[side]} for side in ("train", "dev", "test")]
+        assert all(texts) and len(texts[0] & texts[2]) <= 0.02 * len(texts[2]) + 1
+    assert json.dumps(package.describe())
+
+
+def test_town_is_not_derived():
+    assert docstring_tasks(Town(0).documents(30), seed=0) == []
