@@ -165,6 +165,12 @@ def measure_senses(model: Pretrained, questions: Questions) -> Iterator[Row]:
         yield from _sense_row(model, name, given)
 
 
+def ambiguous_words(folders: Sequence[Path]) -> set[str]:
+    """The words that given sets have several senses of."""
+    every = (sets for folder in folders if (sets := find_sets(folder)) and not are_pairs(sets))
+    return {word.lower() for sets in every for chosen in sets for word, _, _ in words_of(chosen, 1, seed=0)}
+
+
 def _sense_row(
     model: Pretrained, name: str, words: Sequence[tuple[list[Occurrence], list[Occurrence]]]
 ) -> Iterator[Row]:
