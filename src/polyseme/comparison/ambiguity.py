@@ -10,7 +10,7 @@ frequent a word is, the more different contexts it meets; about as the square ro
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,7 @@ from polyseme.reading import packed, packs
 
 HOW = (
     "frequent words whose contexts are spread wide and differ in many ways, though each calls for this very word; for "
-    "how frequent they are, the most ambiguous first"
+    "how frequent they are, the most ambiguous first; before them those that a given set of senses names"
 )
 
 _CANDIDATES = 200  # frequent words that are looked at
@@ -51,19 +51,32 @@ class Ambiguous:
     spread: float  # of its contexts
     probability: float  # of the word where it is not seen
     count: int
+    known: bool  # that it has several senses, because a set says so
     occurrences: list[Occurrence]
     groups: list[int]  # into which these fall
 
     def describe(self) -> dict[str, Any]:
         """What a row says of it."""
         facts = {"spread": self.spread, "probability": self.probability, "score": self.score}
-        return {"word": self.word, "count": self.count, **{name: round(value, 5) for name, value in facts.items()}}
+        known = {"known": True} if self.known else {}
+        return {
+            "word": self.word,
+            "count": self.count,
+            **known,
+            **{name: round(value, 5) for name, value in facts.items()},
+        }
 
 
-def find_ambiguous(model: Pretrained, lexicon: Lexicon, layer: int, *, seed: int, most: int) -> list[Ambiguous]:
-    """The words of a text that are ambiguous, the likeliest first, with the groups of their vectors in a layer."""
+def find_ambiguous(
+    model: Pretrained, lexicon: Lexicon, layer: int, *, seed: int, most: int, known: Collection[str] = ()
+) -> list[Ambiguous]:
+    """The words of a text that are ambiguous, the likeliest first, with the groups of their vectors in a layer.
+
+    Words that are known to be ambiguous come before those that seem so.
+    """
     words = [word for word in lexicon.content_words(least=_LEAST, most=2 * _CANDIDATES) if not lexicon.is_name(word)]
-    words = words[:_CANDIDATES]
+    given = [word for word in sorted(known) if lexicon.count(word) >= _LEAST]
+    words = list(dict.fromkeys([*given, *words[:_CANDIDATES]]))
     places = [lexicon.occurrences(word, most=_PLACES, seed=seed) for word in words]
     every = [one for found in places for one in found]
     seen = look_at_places(model, every) if len(words) > 2 else None
@@ -76,7 +89,7 @@ def find_ambiguous(model: Pretrained, lexicon: Lexicon, layer: int, *, seed: int
         apart, called_for = spread(contexts[rows]), float(probabilities[rows].mean())
         tight = silhouette(contexts[rows], divide(contexts[rows]).astype(np.str_)) or 0.0
         score = apart * called_for * (1 - tight) / math.sqrt(lexicon.count(word))
-        found.append((-score, word, apart, called_for, mine))
+        found.append((word not in known, -score, word, apart, called_for, mine))
     return [
         Ambiguous(
             word=word,
@@ -85,9 +98,10 @@ def find_ambiguous(model: Pretrained, lexicon: Lexicon, layer: int, *, seed: int
             probability=called_for,
             count=lexicon.count(word),
             occurrences=mine,
+            known=word in known,
             groups=divide(unit(read_vectors(model, mine).layers[layer])).tolist(),
         )
-        for score, word, apart, called_for, mine in sorted(found, key=lambda one: one[:2])[:most]
+        for _, score, word, apart, called_for, mine in sorted(found, key=lambda one: one[:3])[:most]
     ]
 
 

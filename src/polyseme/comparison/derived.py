@@ -29,6 +29,7 @@ _EVERYWHERE = 0.35  # share of the documents in which no content word stands
 _BURSTY = 0.9  # of the share of documents that chance would give
 _ALIKE = 1.5  # how much more often one of two words of a pair may stand than the other
 _PAIRED = (12, 60)  # fewest and most occurrences of each word of a pair
+_FEWEST_PAIRS = 10  # of sentences
 _FORMS = 40  # pairs of word forms
 _QUESTIONS = 800
 _FEWEST_FORMS = 5
@@ -180,7 +181,7 @@ def word_order(lexicon: Lexicon, *, most: int, seed: int) -> PairSet | None:
             pairs.append((sentence.text, swapped))
         if len(pairs) == most:
             break
-    return PairSet(name="word order", phenomenon="", field="", pairs=pairs) if len(pairs) > 1 else None
+    return PairSet(name="word order", phenomenon="", field="", pairs=pairs) if len(pairs) >= _FEWEST_PAIRS else None
 
 
 def _swap(sentence: Sentence, chance: Random) -> str | None:

@@ -18,7 +18,7 @@ from polyseme.comparison.results import Row
 from polyseme.evaluate.figures import Figure
 from polyseme.evaluate.likelihood import score_documents
 from polyseme.evaluate.minimal_pairs import PairSet, score_pairs
-from polyseme.evaluate.senses import are_pairs, find_sets, words_of
+from polyseme.evaluate.senses import SenseSet, are_pairs, find_sets, words_of
 from polyseme.evaluate.senses import score_pairs as score_same_sense
 from polyseme.evaluate.word_sets import WordSet, score_words
 from polyseme.inside.nearness import tell_senses, unit
@@ -152,9 +152,7 @@ def measure_senses(model: Pretrained, questions: Questions) -> Iterator[Row]:
     if questions.pseudo_words:
         words = [(word.known, word.asked) for word in questions.pseudo_words]
         yield from _sense_row(model, "pseudo-words", words)
-    for folder in questions.senses:
-        sets = find_sets(folder)
-        name = folder.name
+    for name, sets in _sense_sets(questions.senses):
         if are_pairs(sets):
             figures = list(score_same_sense(model, name, sets[0], 2 * _MOST_OCCURRENCES, 0))
             layers = [figure.value for figure in figures[1:-1]]
@@ -163,6 +161,20 @@ def measure_senses(model: Pretrained, questions: Questions) -> Iterator[Row]:
             continue
         given = [(known, asked) for chosen in sets for _, known, asked in words_of(chosen, _MOST_OCCURRENCES, seed=0)]
         yield from _sense_row(model, name, given)
+
+
+def ambiguous_words(folders: Sequence[Path]) -> set[str]:
+    """The words that given sets have several senses of."""
+    every = [sets for _, sets in _sense_sets(folders) if not are_pairs(sets)]
+    return {word.lower() for sets in every for chosen in sets for word, _, _ in words_of(chosen, 1, seed=0)}
+
+
+def _sense_sets(folders: Sequence[Path]) -> Iterator[tuple[str, list[SenseSet]]]:
+    """The sets of folders, and of the folders in them, by name."""
+    for folder in folders:
+        for place in [folder, *sorted(path for path in folder.iterdir() if path.is_dir())]:
+            if sets := find_sets(place):
+                yield place.name, sets
 
 
 def _sense_row(

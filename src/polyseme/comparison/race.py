@@ -19,7 +19,13 @@ from polyseme.comparison.docstring_tasks import docstring_tasks
 from polyseme.comparison.facts import command_of, comparison_row, count_tokens, curve, family_row, overlap
 from polyseme.comparison.labelled import Found, Task, bounded, find_tasks, write_task
 from polyseme.comparison.learning import linear_rows, plan_steps, step_seconds, tuned_rows
-from polyseme.comparison.measuring import measure_likelihood, measure_pairs, measure_senses, measure_words
+from polyseme.comparison.measuring import (
+    ambiguous_words,
+    measure_likelihood,
+    measure_pairs,
+    measure_senses,
+    measure_words,
+)
 from polyseme.comparison.panels import example_rows, map_row, neighbour_rows
 from polyseme.comparison.preparing import RUNS, Starter
 from polyseme.comparison.report import write_report
@@ -324,11 +330,12 @@ class Race:
             top = len(self._open(name).encoder.widths) - 1
             layers[name] = min(top, figures[name].get("layer", top))
         yield self._progress(f"looking for ambiguous words with {by}")
+        known = ambiguous_words(self.questions.senses)
         lexicon = self.lexicon
         if self.split:
             texts = (text for side in ("test", "train") for _, text in self.split.documents(side))
             lexicon = Lexicon.of(texts, most_characters=_MORE)
-        found = find_ambiguous(self._open(by), lexicon, layers[by], seed=self.settings.seed, most=_LISTED)
+        found = find_ambiguous(self._open(by), lexicon, layers[by], seed=self.settings.seed, most=_LISTED, known=known)
         if not found:
             return
         words = [one.describe() for one in found]
