@@ -27,7 +27,7 @@ from polyseme.train.tuning_recipe import epochs_for
 
 _ROWS = 32  # examples of a step of fine-tuning
 _LEAST_STEPS, _ENOUGH_STEPS = 40, 100  # of a fine-tuning
-_OVER = 3  # times its share of the time that the least fine-tuning may take
+_OVER = 2  # times its share of the time that the least fine-tuning may take
 _TRIED_STEPS = 8
 
 

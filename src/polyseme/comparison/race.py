@@ -214,7 +214,7 @@ class Race:
             name = event.job.name
             if not isinstance(event, Ended):
                 steps = self.chosen[name].steps
-                yield self._progress(f"training {name}", share=event.step / steps if steps else 0.0)
+                yield self._progress(f"training {', '.join(names)}", share=event.step / steps if steps else 0.0)
                 continue
             self._stop_if_asked()
             try:
@@ -223,12 +223,12 @@ class Race:
                 rows = self._trained(event)
             except Exception as error:  # the others go on, whatever it is
                 self._fail(name, "training", error)
-                yield self._progress(f"training {name}", news=f"{name} failed: {_one_line(error)}")
+                yield self._progress(f"training {', '.join(names)}", news=f"{name} failed: {_one_line(error)}")
                 continue
             self.results.add("training", rows, family=name)
             spent = f"{rows[0]['processor_seconds']:.0f} processor seconds"
             news = f"{name} {rows[0]['size']}: {rows[0]['steps']:,} steps, {spent}"
-            yield self._progress(f"training {name}", share=1.0, news=news)
+            yield self._progress(f"training {', '.join(names)}", share=1.0, news=news)
 
     def _trained(self, ended: Ended) -> list[Row]:
         """The row of a family that has been trained, and its learning curve."""
