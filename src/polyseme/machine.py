@@ -23,6 +23,18 @@ def available_memory() -> int:
     return max(0, min(free))
 
 
+def peak_memory(process: int) -> int:
+    """Bytes that a process has held at most since it began to run its program; 0 where the system does not tell.
+
+    What waiting for a process tells includes what its parent held when it was forked.
+    """
+    try:
+        fields = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
+        return int(fields["VmHWM"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return 0
+
+
 def num_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

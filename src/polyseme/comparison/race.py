@@ -244,7 +244,7 @@ class Race:
             "rule": chosen.rule,
             "epochs": round(row["tokens"] / max(1, tokens), 3),
             "preparation_seconds": round(chosen.pace.preparation, 2) if chosen.pace else None,
-            "peak_bytes": ended.peak_bytes,
+            "peak_bytes": ended.peak_bytes or None,
             "command": ended.job.command,
             "directory": f"{RUNS}/{name}",
         }

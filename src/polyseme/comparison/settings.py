@@ -161,7 +161,7 @@ class Bounds:
             return max(least, min(most, round(a_second * seconds)))
 
         return cls(
-            dev_characters=growing(100, 10_000, 200_000),
+            dev_characters=growing(500, 50_000, 400_000),
             scored_characters=growing(150, 10_000, 200_000),
             num_pairs=growing(1, 100, 500),
             num_pseudo_words=growing(1 / 10, 5, 20),

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from polyseme.comparison.pacing import QUIET
+from polyseme.machine import peak_memory
 from polyseme.train.run import read_history
 from polyseme.train.signals import Interruption
 
@@ -61,6 +62,7 @@ class _Child:
     process: subprocess.Popen[bytes]
     log: IO[bytes]
     began: float = field(default_factory=time.monotonic)
+    peak_bytes: int = 0
 
 
 def train(jobs: Sequence[Job], interruption: Interruption) -> Iterator[Going | Ended]:
@@ -117,13 +119,12 @@ def _dying_with_parent() -> Callable[[], None] | None:
 
 
 def _look(child: _Child) -> Ended | None:
-    pid, status, usage = os.wait4(child.process.pid, os.WNOHANG)
-    if not pid:
+    child.peak_bytes = max(child.peak_bytes, peak_memory(child.process.pid))
+    code = child.process.poll()
+    if code is None:
         return None
-    code = child.process.returncode = os.waitstatus_to_exitcode(status)
     child.log.close()
-    peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return Ended(job=child.job, peak_bytes=peak, failure=_failure(child.job, code) if code else "")
+    return Ended(job=child.job, peak_bytes=child.peak_bytes, failure=_failure(child.job, code) if code else "")
 
 
 def _failure(job: Job, code: int) -> str:
