@@ -61,7 +61,7 @@ def compare(
 
     \b
     Examples:
-      polyseme compare --corpus docstrings --families onehot,svd,skipgram,elmo,bert,gpt2 --budget 25s --out runs/demo
+      polyseme compare --corpus docstrings --families onehot,svd,skipgram,elmo,bert,gpt2 --budget 20s --out runs/demo
       polyseme compare --corpus text/ --families skipgram,bert,gpt2 --budget 5m --tasks tasks.toml --out report
       polyseme compare --corpus en=en.txt --corpus zh=zh.txt --families mbert,ulmfit --budget 10m --out report
       polyseme compare runs/bert runs/gpt2 --data test.txt --out report

@@ -28,10 +28,10 @@ from polyseme.train.recipe import Recipe
 QUIET = {"OMP_WAIT_POLICY": "PASSIVE"}
 """For processes whose time is measured: threads that wait by spinning take as long as others keep the machine busy."""
 
-FORMAT = 1  # counts changes of how it is measured
+FORMAT = 2  # counts changes of how it is measured
 
-_SHARE = 0.05  # of the budget, for measuring
-_LEAST_SECONDS, _MOST_SECONDS = 3.0, 20.0
+_SHARE = 0.1  # of the budget, for measuring
+_LEAST_SECONDS, _MOST_SECONDS = 4.0, 60.0
 _WARM_UP_STEPS = 3
 _CHILD = "import sys; from polyseme.comparison.pacing import main; main(*sys.argv[1:])"
 
