@@ -108,7 +108,7 @@ def compare(
         print(race.report)
     say(f"the report is {race.report}")
     places = " ".join(shlex.quote(model) for model in models or [])
-    suggest(f"polyseme serve {places or f'{shlex.quote(str(out))}/runs/*/'}")
+    suggest(f"polyseme serve {places or shlex.quote(str(out))}")
 
 
 class _Line:
