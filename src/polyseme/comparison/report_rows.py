@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from polyseme.comparison.results import RESULTS, read_lines
 from polyseme.errors import DataError
 
-RESULTS = "results.jsonl"
 Row = Mapping[str, Any]
 
 _SMALLEST, _LARGEST = 1e-12, 1e18  # numbers that mean anything
@@ -64,14 +63,12 @@ class Rows:
 def read_rows(folder: Path) -> Rows:
     """The rows of a comparison's folder."""
     path = folder / RESULTS
-    try:
-        lines = path.read_bytes().decode("utf-8", "replace").split("\n")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read ({error.strerror}); give the folder of a comparison") from None
-    return gather(row for line in lines if (row := _parsed(line)) is not None)
+    if not path.is_file():
+        raise DataError(f"{path} cannot be read (there is no such file); give the folder of a comparison")
+    return gather(read_lines(path))
 
 
-def gather(rows: Iterator[Row] | list[Row]) -> Rows:
+def gather(rows: Iterable[Row]) -> Rows:
     """Rows by kind, the last of each."""
     kept: dict[tuple[Any, ...], Row] = {}
     for row in rows:
@@ -136,11 +133,3 @@ def _whole(kind: str, row: Row) -> bool:
     if kind not in ("comparison", "ambiguous"):
         needed = ("family", *needed)
     return all(isinstance(row.get(key), str) for key in needed)
-
-
-def _parsed(line: str) -> Row | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):  # an empty line, or one that was broken off
-        return None
-    return found if isinstance(found, dict) else None

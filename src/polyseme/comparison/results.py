@@ -22,7 +22,7 @@ _KEYS = ("row", "family", "measure", "name", "scale", "task", "method", "labels"
 def read_rows(folder: Path) -> list[Row]:
     """The rows of a comparison, the last of those with the same key where the first of them stood."""
     found: dict[tuple[Any, ...], Row] = {}
-    for row in _lines(folder / RESULTS):
+    for row in read_lines(folder / RESULTS):
         found[tuple(row.get(key) for key in _KEYS)] = row
     return list(found.values())
 
@@ -32,7 +32,7 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / RESULTS
-        rows = _lines(self.path)
+        rows = read_lines(self.path)
         last = max((number for number, row in enumerate(rows, start=1) if row["row"] == "done"), default=0)
         # What is behind the last piece of work that was done comes again, and what failed is tried again.
         kept = [row for row in rows[:last] if row["row"] != "failure" and not row.get("failed")]
@@ -79,7 +79,7 @@ def _is_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and not math.isfinite(value))
 
 
-def _lines(path: Path) -> list[Row]:
+def read_lines(path: Path) -> list[Row]:
     """The whole rows of a file; one that was cut short is left out."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
