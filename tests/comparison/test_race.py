@@ -2,16 +2,18 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
 import polyseme as ps
 from polyseme.cli import run
-from polyseme.comparison import race
+from polyseme.comparison import pacing, race
 from polyseme.comparison.race import LOCK, Race
 from polyseme.comparison.results import RESULTS, read_rows
 from polyseme.errors import CheckpointError, ConfigError, DataError
@@ -233,6 +235,29 @@ def test_killed_in_the_third_family_it_ends_as_if_it_had_not_been(text, tasks, t
     printed = [json.loads(line) for line in ended.stdout.splitlines()]
     assert printed == [row for row in read_rows(whole) if row["row"] != "done"]
     assert "next: polyseme serve" in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_run_off_its_pace_begins_again_and_then_every_run_keeps_it(text, tmp_path, monkeypatch):
+    monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path / "cache"))
+    tried = pacing._ask_child
+
+    def too_slow(recipe, seconds):
+        found = tried(recipe, seconds)
+        return replace(found, step=4 * found.step, early_step=4 * found.early_step)
+
+    monkeypatch.setattr(pacing, "_ask_child", too_slow)
+    values = {"corpus": [str(text)], "families": ["bert"], "budget": "4s", "size": "tiny", "cores": 1}
+    rows, news = [], []
+    for name in ("first", "second"):
+        told = compared(values, tmp_path / name)
+        news.append([event.news for event in told if "begins again" in event.news])
+        rows.append(plain(tmp_path / name))
+    assert len(news[0]) == 1 and not news[1]
+    assert rows[0] == rows[1]
+    (planned,) = re.findall(r"([\d,]+) steps", news[0][0])
+    (row,) = (row for row in rows[0] if row["row"] == "family")
+    assert row["steps"] > 2 * int(planned.replace(",", ""))
 
 
 @pytest.mark.slow

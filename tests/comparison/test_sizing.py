@@ -5,7 +5,7 @@ import json
 import pytest
 
 from polyseme.comparison import pacing
-from polyseme.comparison.pacing import Pace, find_pace, measure, remembered
+from polyseme.comparison.pacing import Pace, find_pace, measure, remembered, settle
 from polyseme.comparison.settings import ComparisonConfig
 from polyseme.comparison.sizing import choose, count_parameters
 from polyseme.errors import ConfigError, DataError
@@ -21,8 +21,14 @@ def settings(**values):
 
 
 def pace(**values):
-    usual = {"step": 0.1, "start": 1.0, "step_tokens": 1000, "corpus_tokens": 10_000_000, "vocab_size": 8192}
-    usual |= {"parameters": 1_500_000, "inner_parameters": 400_000, "own_steps": 0, "preparation": 1.0}
+    usual = {"step": 0.1, "early_step": 0.08, "start": 1.0, "step_tokens": 1000, "corpus_tokens": 10_000_000}
+    usual |= {
+        "vocab_size": 8192,
+        "parameters": 1_500_000,
+        "inner_parameters": 400_000,
+        "own_steps": 0,
+        "preparation": 1.0,
+    }
     return Pace(**{**usual, **values})
 
 
@@ -35,6 +41,20 @@ def test_a_budget_is_time_of_all_cores():
 def test_steps_fill_the_budget():
     assert pace().steps_in(600) == 5990 and pace().tokens_in(600) == 5_990_000
     assert pace(own_steps=5).steps_in(600) == 5 and pace(step=1000.0).steps_in(10) == 1
+
+
+def test_a_run_that_does_not_keep_its_pace_shows_a_better_one():
+    def after(step, seconds):
+        return [{"step": step - 10, "processor_seconds": 900.0}, {"step": step, "processor_seconds": seconds}]
+
+    assert pace().corrected(after(1000, 81.0), 5000) is None, "as expected"
+    assert pace().corrected(after(1000, 83.0), 5000) is None, "nearly so"
+    assert pace().corrected(after(999, 200.0), 5000) is None, "too early to say"
+    assert pace(settled=True).corrected(after(1000, 200.0), 5000) is None
+    assert pace(own_steps=5000).corrected(after(1000, 200.0), 5000) is None, "it ends by itself"
+    slower = pace().corrected(after(1000, 97.0), 5000)
+    assert slower.early_step == pytest.approx(0.096) and slower.step == pytest.approx(0.12)
+    assert slower.steps_in(600) == 4992
 
 
 def test_a_pace_is_measured_once(monkeypatch, corpus_file, tmp_path):
@@ -51,6 +71,8 @@ def test_a_pace_is_measured_once(monkeypatch, corpus_file, tmp_path):
     assert find_pace(recipe, fingerprint="b", seconds=60).step == 3
     threaded = Recipe.preset("bert", "tiny", [*TINY, "plan.threads=2"], data={"corpus": [str(corpus_file)]})
     assert find_pace(threaded, fingerprint="a", seconds=60).step == 4
+    settle(recipe, pace(step=7.0), fingerprint="b")
+    assert find_pace(longer, fingerprint="b", seconds=60) == pace(step=7.0, settled=True)
     assert remembered("other", ["a"], lambda: 5) == remembered("other", ["a"], lambda: 6) == 5
 
 
@@ -59,7 +81,7 @@ def test_what_is_measured(family, corpus_file):
     fitting = [one for one in TINY if family == "bert" or not one.startswith(("model.max", "data"))]
     recipe = Recipe.preset(family, "tiny", fitting, data={"corpus": [str(corpus_file)]})
     found = measure(recipe, 0.05)
-    assert found.step > 0 and found.start > 0 and found.preparation > 0
+    assert found.step > 0 and found.early_step > 0 and found.start > 0 and found.preparation > 0
     assert found.own_steps == (5 if family == "svd" else 0)
     assert (found.inner_parameters > 0) == (family == "bert")
     json.dumps(found.__dict__)

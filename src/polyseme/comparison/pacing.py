@@ -1,7 +1,8 @@
 """How many steps a budget of processor time comes to: a few are measured, and the pace is remembered.
 
-Time of processors counts the work of all cores, whatever else the machine does meanwhile. What a machine was once
-found to take for a recipe and a text holds from then on, so that the same budget is the same number of steps.
+Time of processors counts the work of all cores, whatever else the machine does meanwhile. A run whose first steps take
+clearly more or less than they took when they were tried begins again with as many as fit. What a machine was found to
+take for a recipe and a text then holds from there on, so that the same budget is the same number of steps.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import copy
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -18,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from polyseme.errors import DataError, PolysemeError, TrainingError
 from polyseme.files import cache_folder, write_file
@@ -28,10 +30,12 @@ from polyseme.train.recipe import Recipe
 QUIET = {"OMP_WAIT_POLICY": "PASSIVE"}
 """For processes whose time is measured: threads that wait by spinning take as long as others keep the machine busy."""
 
-FORMAT = 2  # counts changes of how it is measured
+FORMAT = 3  # counts changes of how it is measured
 
 _SHARE = 0.1  # of the budget, for measuring
 _LEAST_SECONDS, _MOST_SECONDS = 4.0, 60.0
+_EARLY = 0.2  # of a run, after which it is seen whether it keeps its pace
+_TOLERANCE = 0.03
 _WARM_UP_STEPS = 3
 _CHILD = "import sys; from polyseme.comparison.pacing import main; main(*sys.argv[1:])"
 
@@ -41,6 +45,7 @@ class Pace:
     """What a recipe takes on this machine, in seconds of processors, and what it reads."""
 
     step: float
+    early_step: float  # of the first fifth of a run, where rows may be shorter
     start: float  # before the first step
     step_tokens: int
     corpus_tokens: int
@@ -49,6 +54,7 @@ class Pace:
     inner_parameters: int  # outside embeddings
     own_steps: int  # after which there is nothing more to learn; 0 where there always is
     preparation: float  # seconds, of reading the text
+    settled: bool = False  # whether a run has shown it
 
     def steps_in(self, seconds: float) -> int:
         """Steps that a budget allows."""
@@ -58,37 +64,65 @@ class Pace:
     def tokens_in(self, seconds: float) -> int:
         return self.steps_in(seconds) * self.step_tokens
 
+    def corrected(self, history: Sequence[Mapping[str, Any]], steps: int) -> Self | None:
+        """What the first fifth of a run shows, where it is something else; nothing where that is not over yet."""
+        seen = next((row for row in history if row["step"] >= _EARLY * steps), None)
+        if self.settled or seen is None or steps == self.own_steps:
+            return None
+        ratio = (seen["processor_seconds"] - self.start) / seen["step"] / self.early_step
+        if abs(ratio - 1) <= _TOLERANCE or ratio <= 0:
+            return None
+        return dataclasses.replace(self, step=self.step * ratio, early_step=self.early_step * ratio)
+
 
 def find_pace(recipe: Recipe, *, fingerprint: str, seconds: float) -> Pace:
     """The pace of a recipe on a text, measured now if it never was on this machine."""
+    key = _key(recipe, fingerprint)
+    return Pace(**remembered("pretraining", key, lambda: dataclasses.asdict(_ask_child(recipe, seconds))))
+
+
+def settle(recipe: Recipe, pace: Pace, *, fingerprint: str) -> None:
+    """Let a pace hold from now on."""
+    found = dataclasses.asdict(dataclasses.replace(pace, settled=True))
+    _remember(_file("pretraining", _key(recipe, fingerprint)), found)
+
+
+def _key(recipe: Recipe, fingerprint: str) -> list[Any]:
     values = recipe.dump()
     # Neither how long it is to run nor where the text lies makes a difference.
     for group, names in (("data", ("corpus", "dev", "fingerprint")), ("plan", ("budget", "steps", "seed"))):
         values[group] = {name: value for name, value in values[group].items() if name not in names}
     if recipe.objective.whole_text:
         values["plan"]["budget"] = recipe.plan.budget
-    found = remembered("pretraining", [values, fingerprint], lambda: dataclasses.asdict(_ask_child(recipe, seconds)))
-    return Pace(**found)
+    return [values, fingerprint]
 
 
 def remembered(what: str, key: Sequence[Any], measure: Callable[[], Any]) -> Any:
     """What was measured on this machine before, or is now."""
-    import torch
-
-    parts = [FORMAT, what, key, processor(), torch.__version__]
-    name = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
-    path = cache_folder() / "paces" / f"{name}.json"
+    path = _file(what, key)
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         pass
     found = measure()
+    _remember(path, found)
+    return found
+
+
+def _file(what: str, key: Sequence[Any]) -> Path:
+    import torch
+
+    parts = [FORMAT, what, key, processor(), torch.__version__]
+    name = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    return cache_folder() / "paces" / f"{name}.json"
+
+
+def _remember(path: Path, found: Any) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, json.dumps(found, indent=2) + "\n")
     except OSError as error:
         raise DataError(f"{path} cannot be written ({error.strerror}); make room or set POLYSEME_CACHE") from None
-    return found
 
 
 def _ask_child(recipe: Recipe, seconds: float) -> Pace:
@@ -152,15 +186,16 @@ def measure(recipe: Recipe, limit: float) -> Pace:
         return learner, time.process_time() - before
 
     if recipe.objective.by_gradient:
-        step, start = _mean_of_run(learner_of, limit)
+        step, early_step, start = _mean_of_run(learner_of, limit)
     else:
         # Kernels are compiled once for all runs on a machine; no budget should pay for that.
         next(iter(learner_of(1)[0].steps()))
         learner, start = learner_of(own_steps or 1_000_000)
-        step = _mean_of_steps(learner, limit)
+        step = early_step = _mean_of_steps(learner, limit)
     parameters = sum(weight.numel() for weight in training.encoder.parameters())
     return Pace(
         step=step,
+        early_step=early_step,
         start=start + training.start_processor_seconds,
         step_tokens=step_tokens,
         corpus_tokens=corpus_tokens,
@@ -172,18 +207,21 @@ def measure(recipe: Recipe, limit: float) -> Pace:
     )
 
 
-def _mean_of_run(learner_of: Any, limit: float) -> tuple[float, float]:
-    """Of runs in small, in which rows grow as in the whole; those before the last allocate and tell its length."""
+def _mean_of_run(learner_of: Any, limit: float) -> tuple[float, float, float]:
+    """The seconds of a step, of one of the first fifth, and before the first.
+
+    Of runs in small, in which rows grow as in the whole; those before the last allocate and tell its length.
+    """
     number, spent = _WARM_UP_STEPS, 0.0
     while True:
         learner, start = learner_of(number)
-        for _ in learner.steps():
-            pass
-        found = learner.processor_seconds
+        ends = [step.processor_seconds for step in learner.steps()]
+        found = ends[-1]
         spent += found
         left = limit - spent
         if left < found / number * _WARM_UP_STEPS or number > _WARM_UP_STEPS:
-            return found / number, start
+            early = math.ceil(_EARLY * number)
+            return found / number, ends[early - 1] / early, start
         number = max(_WARM_UP_STEPS + 1, int(left / (found / number)))
 
 

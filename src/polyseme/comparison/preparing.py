@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from polyseme.comparison.pacing import Pace, find_pace
+from polyseme.comparison.pacing import Pace, find_pace, settle
 from polyseme.comparison.settings import ComparisonConfig
 from polyseme.comparison.sizing import Chosen, choose, count_parameters
 from polyseme.comparison.splitting import Split
@@ -54,6 +54,10 @@ class Starter:
             return paces[size]
 
         return choose(family, self.settings, pace_of, lambda size: self.recipe(family, size))
+
+    def settle(self, family: str, size: str, pace: Pace) -> None:
+        """Let a pace that a run has shown hold from now on."""
+        settle(self.recipe(family, size), pace, fingerprint=self.settings.fingerprint)
 
     def check_room(self, chosen: dict[str, Chosen]) -> None:
         """Refuse what the disk cannot hold."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any, Self
@@ -210,14 +211,25 @@ class Race:
                 self.results.add("training", [row], family=name)
             return
         jobs = [self.starter.job(name, self.chosen[name]) for name in names]
+        again: list[str] = []
         for event in train(jobs, self._interruption):
-            name = event.job.name
+            name, chosen = event.job.name, self.chosen[event.job.name]
             if not isinstance(event, Ended):
-                steps = self.chosen[name].steps
-                yield self._progress(f"training {', '.join(names)}", share=event.step / steps if steps else 0.0)
+                found = chosen.pace and chosen.pace.corrected(event.history, chosen.steps)
+                if found and name not in again:
+                    self.chosen[name] = replace(chosen, pace=found)
+                    again.append(name)
+                    event.stop()
+                done = event.history[-1]["step"] if event.history else 0
+                share = done / chosen.steps if chosen.steps else 0.0
+                yield self._progress(f"training {', '.join(names)}", share=share)
                 continue
             self._stop_if_asked()
             try:
+                if name in again:
+                    news = self._plan_again(event)
+                    yield self._progress(f"training {', '.join(names)}", news=news)
+                    continue
                 if event.failure:
                     raise TrainingError(event.failure)
                 rows = self._trained(event)
@@ -229,6 +241,19 @@ class Race:
             spent = f"{rows[0]['processor_seconds']:.0f} processor seconds"
             news = f"{name} {rows[0]['size']}: {rows[0]['steps']:,} steps, {spent}"
             yield self._progress(f"training {', '.join(names)}", share=1.0, news=news)
+        if again:
+            yield from self._train(again)
+
+    def _plan_again(self, ended: Ended) -> str:
+        """Forget a run that did not keep its pace, and fit its steps to the one that it showed."""
+        name = ended.job.name
+        before = self.chosen[name]
+        assert before.pace is not None
+        # In this order, so that one that is broken off here finds the run and what it was told, or neither.
+        shutil.rmtree(ended.job.folder, ignore_errors=True)
+        self.starter.settle(name, before.size, before.pace)
+        self.chosen[name] = self.starter.choose(name)
+        return f"{name} begins again: {before.steps:,} steps would not take the time that its budget has"
 
     def _trained(self, ended: Ended) -> list[Row]:
         """The row of a family that has been trained, and its learning curve."""
@@ -248,6 +273,8 @@ class Race:
             "command": ended.job.command,
             "directory": f"{RUNS}/{name}",
         }
+        if chosen.pace:
+            self.starter.settle(name, chosen.size, chosen.pace)
         points = curve(model, folder, self.split)
         return [row, *([{"row": "curve", "family": name, "points": points}] if points else ())]
 

@@ -11,9 +11,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from polyseme.comparison.pacing import QUIET
 from polyseme.machine import peak_memory
@@ -52,8 +52,8 @@ class Going:
     """How far a training is."""
 
     job: Job
-    step: int
-    seconds: float  # since it began
+    history: Sequence[dict[str, Any]]  # the rows of its run so far
+    stop: Callable[[], None]  # end it at once, unsaved
 
 
 @dataclass(kw_only=True)
@@ -61,7 +61,6 @@ class _Child:
     job: Job
     process: subprocess.Popen[bytes]
     log: IO[bytes]
-    began: float = field(default_factory=time.monotonic)
     peak_bytes: int = 0
 
 
@@ -81,9 +80,7 @@ def train(jobs: Sequence[Job], interruption: Interruption) -> Iterator[Going | E
                     children.remove(child)
                     yield ended
                 else:
-                    rows = read_history(child.job.folder)
-                    step = int(rows[-1]["step"]) if rows else 0
-                    yield Going(job=child.job, step=step, seconds=time.monotonic() - child.began)
+                    yield Going(job=child.job, history=read_history(child.job.folder), stop=child.process.kill)
             if children:
                 time.sleep(_LOOK_SECONDS)
     finally:
