@@ -21,10 +21,12 @@ SIZES = {
     "elmo": ["model.width=16", "model.cell_width=24", "model.filters=[[1, 8], [2, 8]]"],
     "ulmfit": ["model.width=16", "model.inner_width=24"],
     "nnlm": ["model.width=16", "model.inner_width=24"],
+    "onehot": [],
+    "svd": ["model.width=16"],
     "skipgram": ["model.width=16"],
     "cove": ["model.width=16"],
 }
-SERVED = ("bert", "roberta", "gpt", "gpt2", "elmo", "ulmfit", "nnlm", "skipgram", "transformer")
+SERVED = ("bert", "roberta", "gpt", "gpt2", "elmo", "ulmfit", "nnlm", "onehot", "svd", "skipgram", "transformer")
 RIVER, CITY = "the old bank by the river", "the bank in the city"
 LABELLED = {
     "classify.tsv": ["text\tlabel", f"{RIVER}\triver", f"{CITY}\tcity"],
