@@ -101,6 +101,7 @@ def test_runs_live(folders, tmp_path):
     with serving(run, folders["bert"]) as server:
         (told,) = server.get("/v1/runs").json  # the other is a model of which nothing more is known
         assert told["name"] == "run" and told["family"] == "bert" and not told["training"]
+        assert all(name.removeprefix("dev ").startswith("my-") for name in told["figures"]), "no times"
         rows = server.get("/v1/runs/run").json["history"]
         assert rows[-1]["step"] == told["done"] and server.get("/v1/runs/run").json["scores"]
         last = {**rows[-1], "step": rows[-1]["step"] + 7, "loss": 1.5}

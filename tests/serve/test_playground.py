@@ -328,6 +328,19 @@ def test_runs_by_keys_and_live(play):
     play.page.unroute_all()
 
 
+def test_what_is_not_served_is_told(play, folders, tmp_path):
+    (tmp_path / "empty").mkdir()
+    with serving(folders["skipgram"], tmp_path / "empty") as little:
+        page = play.open("runs", address=little.url)
+        page.get_by_text("not served").wait_for()
+        assert page.locator(".unserved li").inner_text().startswith("empty: ")
+    with serving(tmp_path / "empty") as nothing:
+        page = play.open("runs", address=nothing.url)
+        page.get_by_text("not served").wait_for()
+        page.goto("about:blank")
+    play.visit.complaints.clear()  # a browser counts 503 among them
+
+
 def test_a_report_is_shown_and_reaches_nothing_of_ours(play, folders, tmp_path):
     script = "document.body.append(String(window.origin)); try { parent.document.title = 'taken' } catch {}"
     report = tmp_path / "report.html"

@@ -15,13 +15,12 @@ from polyseme.serve.errors import CallError
 from polyseme.serve.models import Models, Served, has
 from polyseme.train.finetuning import SCORES
 from polyseme.train.recipe import RECIPE
-from polyseme.train.run import LOCK, read_history
+from polyseme.train.run import LOCK, TIMES, read_history
 from polyseme.train.tuning_recipe import read_recipe
 
 _MOST_ROWS = 2_000  # of a history that are sent; of longer ones every so many
 _MOST_BYTES = 20_000_000  # of a report
 _MOST_DRAWN = 2_000_000  # bytes of a drawing
-_TIMES = ("step", "tokens", "seconds", "tokens_per_second", "rate", "dev")
 
 
 @dataclass
@@ -100,7 +99,7 @@ def _summary(served: Served) -> dict[str, Any]:
     except (PolysemeError, OSError):  # it is about to be written, or has gone
         family = served.opened.family if served.opened else None
     done = int(last.get("step", 0))
-    figures = [name for name in {name: None for row in rows for name in row} if name not in _TIMES]
+    figures = [name for name in {name: None for row in rows for name in row} if name not in (*TIMES, "dev")]
     figures += [f"dev {name}" for name in {name: None for row in rows for name in row.get("dev") or {}}]
     training = is_training(served.folder)
     return {

@@ -21,6 +21,7 @@ from polyseme.train.recipe import RECIPE, Saved
 logger = logging.getLogger(__name__)
 
 HISTORY, CHECKPOINTS, LOCK = "history.jsonl", "checkpoints", "run.lock"
+TIMES = ("step", "tokens", "seconds", "processor_seconds", "tokens_per_second", "rate")  # of a row, beside its losses
 _SAVE_SECONDS = 60
 _NUM_RECORDS = 200
 

@@ -58,6 +58,16 @@ export async function ask(path, body, signal) {
   return (await send(path, body, signal)).json();
 }
 
+// Why directories are not served, by name; where a key is asked for, nobody is told.
+export async function problems() {
+  try {
+    const { problems: found } = await (await fetch(addressOf("ready"), { cache: "no-store" })).json();
+    return typeof found === "object" ? found : {};
+  } catch {
+    return {};
+  }
+}
+
 // The events of a stream, each an object, until the server says that it is done.
 export async function* stream(path, body, signal) {
   const reader = (await send(path, body, signal)).body.pipeThrough(new TextDecoderStream()).getReader();

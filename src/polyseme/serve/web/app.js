@@ -1,6 +1,6 @@
 // The page around the views: which is shown, in which language and light, and with which key.
 import { linkTo, read, write } from "./address.js";
-import { ask, Refusal, setKey } from "./api.js";
+import { ask, problems, Refusal, setKey } from "./api.js";
 import { short } from "./charts.js";
 import { button, choice, code, field, make, notice } from "./dom.js";
 import { about } from "./models.js";
@@ -27,12 +27,13 @@ const COMMANDS = {
 const THEMES = ["system", "light", "dark"];
 
 const find = (id) => document.getElementById(id);
-let models = [], problem = "", keyless = false;
+let models = [], unserved = [], problem = "", keyless = false;
 let leaving = new AbortController(); // of the view that is shown
 
 async function load() {
   try {
     models = (await ask("v1/models")).data;
+    unserved = Object.entries(await problems());
     problem = "";
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
@@ -87,8 +88,9 @@ function header(values) {
       make("strong", {}, "polyseme"), make("span", { className: "faint" }, say("tagline"))),
     make("div", { className: "switches" }, other, theme));
   find("footer").replaceChildren(
-    make("details", {}, make("summary", {}, models.length === 1 ? say("servedOne") : say("served", { count: models.length })),
-      make("ul", { className: "served" }, ...models.map(servedLine))),
+    make("details", { open: unserved.length > 0 },
+      make("summary", {}, models.length === 1 ? say("servedOne") : say("served", { count: models.length })),
+      make("ul", { className: "served" }, ...models.map(servedLine)), ...unservedList()),
     make("a", { href: "docs" }, say("docs")));
 }
 
@@ -96,6 +98,11 @@ function servedLine(model) {
   const { family, parameters } = about(model);
   return make("li", {}, make("strong", {}, model.id), ` ${family ?? ""}`,
     make("span", { className: "faint" }, parameters ? ` · ${say("parameters", { number: short(parameters) })}` : ""));
+}
+
+function unservedList() {
+  const lines = unserved.map(([name, why]) => make("li", {}, make("strong", {}, name), ": ", why));
+  return lines.length ? [make("p", {}, say("unserved")), make("ul", { className: "unserved" }, ...lines)] : [];
 }
 
 function navigation(view) {

@@ -7,7 +7,7 @@ import { button, choice, code, field, make, notice } from "../dom.js";
 import { say } from "../strings.js";
 
 const EVERY = 3000; // milliseconds between looks at a run that is training
-const ACROSS = ["step", "tokens", "seconds"];
+const ACROSS = ["step", "tokens", "seconds", "processor_seconds"];
 const NO_LOSS = new Set([...ACROSS, "tokens_per_second", "rate"]);
 
 export const can = [];
