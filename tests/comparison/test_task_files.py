@@ -57,6 +57,9 @@ def test_a_file_lists_sets(town, tmp_path):
     (task,) = find_tasks(str(listing), seed=0).tasks
     assert task.name == "stars" and len(task.sides["dev"]) == 4 and len(task.sides["train"]) == 36
     assert label_counts(task, (100, 0)) == [5, 10]
+    listing.write_text('words = ["a.tsv", "b.tsv"]\nsenses = "c"\n')
+    suites = find_tasks(str(listing), seed=0).suites
+    assert suites == {"words": [tmp_path / "a.tsv", tmp_path / "b.tsv"], "senses": [tmp_path / "c"]}
     listing.write_text(f'[stars]\n{files}columns = {{text = "reviw", label = "stars"}}\n')
     with pytest.raises(DataError, match="reviw"):
         find_tasks(str(listing), seed=0)

@@ -119,8 +119,9 @@ def find_tasks(path: str, *, seed: int) -> Found:
     tasks: list[Task] = []
     suites: dict[str, list[Path]] = {}
     for name, values in listed.items():
-        if name in SUITES and isinstance(values, str):
-            suites.setdefault(SUITES[name], []).append(_beside(place, values))
+        if name in SUITES and isinstance(values, str | list):
+            paths = [values] if isinstance(values, str) else values
+            suites.setdefault(SUITES[name], []).extend(_beside(place, str(file)) for file in paths)
             continue
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: {name} is no set; write [{name}], and below it task, train, dev and test")
