@@ -34,18 +34,6 @@ def test_both_orders_are_added():
     torch.testing.assert_close(scores, model.task.head(last[0::2] + last[1::2]))
 
 
-def test_in_a_frame_the_orders_take_turns():
-    model, rows = tuned("bert", "similarity"), examples("similarity")[:6]
-
-    def seen(batch):
-        return {tuple(ids[real].tolist()) for ids, real in zip(batch.ids, batch.mask, strict=True)}
-
-    source, other = (model.read(some, num_rows=6) for some in (rows, [*map(turned, rows)]))
-    one_way, other_way = (seen(some.batch(range(6), "similarity")) for some in (source, other))  # as they are asked
-    epochs = [seen(model.task.batch(source, seed=0, step=step)) for step in range(2)]
-    assert epochs[0] | epochs[1] == one_way | other_way and all(len(some & one_way) == 3 for some in epochs)
-
-
 def test_scores_are_on_the_scale_of_the_examples():
     model = tuned("skipgram", "similarity", mean=50.0, deviation=20.0)
     torch.nn.init.zeros_(model.task.head.output.weight)

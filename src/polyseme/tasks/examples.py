@@ -24,7 +24,6 @@ class Item:
     example: int  # which one
     rows: Sequence[Row]
     label: ArrayLike  # a number, or several of its first row
-    turned: Sequence[Row] = ()  # its texts in the other order, if that means the same
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,17 +68,13 @@ class Examples:
         return self
 
     def draw(self, name: str, *, seed: int, step: int) -> Batch:
-        """The batch of a step, with what is asked of it under a name; what can be turned is so every other epoch."""
-        return self.batch(self.batches.draw(seed=seed, step=step), name, epoch=step // self.num_batches)
+        """The batch of a step, with what is asked of it under a name."""
+        return self.batch(self.batches.draw(seed=seed, step=step), name)
 
-    def batch(self, numbers: Numbers, name: str, *, epoch: int | None = None) -> Batch:
+    def batch(self, numbers: Numbers, name: str) -> Batch:
         """Some items, with what is asked of them under a name."""
         items = [self.items[number] for number in numbers]
-        rows = [
-            item.turned if item.turned and epoch is not None and (number + epoch) % 2 else item.rows
-            for number, item in zip(numbers, items, strict=True)
-        ]
-        batch = self.layout.batch([row for some in rows for row in some], group=len(rows[0]))
+        batch = self.layout.batch([row for item in items for row in item.rows], group=len(items[0].rows))
         return batch.labelled(name, _labels([np.asarray(item.label) for item in items], batch.group))
 
 

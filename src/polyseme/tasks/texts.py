@@ -21,7 +21,7 @@ from polyseme.tensors import Batch, Encoded
 class TextTask(Task[Asked, Prediction]):
     """Scores from one vector an example."""
 
-    symmetric: ClassVar[bool] = False  # two texts in either order are the same
+    symmetric: ClassVar[bool] = False  # two texts in either order are the same; those between marks are read in both
 
     def __init__(self, name: str, tuning: TuningConfig, encoder: Encoder, num_scores: int, *, num_texts: int) -> None:
         super().__init__(name, tuning, encoder, text_features(tuning, encoder, num_texts=num_texts))
@@ -29,17 +29,16 @@ class TextTask(Task[Asked, Prediction]):
 
     def items(self, layout: Layout, examples: Sequence[Asked]) -> list[Item]:
         groups = [self._rows(layout, example.texts) for example in examples]
-        # Between marks both orders are read at once (Radford et al., 2018, section 3.3), in a frame one after another.
-        at_once = 1 if self.symmetric and layout.encoder.layout == "framed" else None
         return [
-            Item(example=number, rows=rows[:at_once], turned=rows[1:] if at_once else (), label=self.right(example))
+            Item(example=number, rows=rows, label=self.right(example))
             for number, (rows, example) in enumerate(zip(layout.rows(groups), examples, strict=True))
         ]
 
     def _rows(self, layout: Layout, texts: tuple[str, ...]) -> list[tuple[str, ...]]:
         if not layout.joins:
             return [(text,) for text in texts]
-        return [texts, texts[::-1]] if self.symmetric else [texts]
+        # Radford et al., 2018, section 3.3.
+        return [texts, texts[::-1]] if self.symmetric and layout.encoder.layout == "marked" else [texts]
 
     def right(self, example: Asked) -> float:
         """What is right to say to an example, or IGNORED."""
