@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Self
 
 import tomli_w
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from polyseme.config import Config, nearest
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.files import write_file
-from polyseme.train.plan import SIZES, Budget
+from polyseme.train.plan import SIZES, Budget, BudgetText
 from polyseme.train.recipe import preset_names
 
 SETTINGS = "comparison.toml"
@@ -34,7 +34,7 @@ class ComparisonConfig(Config):
     column: str = "text"  # of jsonl, csv, tsv and parquet
     families: tuple[str, ...] = ()
     models: tuple[str, ...] = ()  # directories that are there already, instead of families
-    budget: str = "5m"  # of all cores together, for each family
+    budget: BudgetText = "5m"  # of all cores together, for each family
     size: str = "auto"  # tiny, small, medium or base; auto: by the rule of sizing.py
     params: str = ""  # or the size nearest to so many parameters, such as 2M
     recipe: str = "fast"
@@ -45,15 +45,6 @@ class ComparisonConfig(Config):
     cores: int = Field(1, ge=1, le=1024)  # that a budget of time is multiplied by
     parallel: int = Field(1, ge=1, le=64)  # families that are trained side by side, with the cores divided
     fingerprint: str = ""  # of the text; written when the comparison starts
-
-    @field_validator("budget")
-    @classmethod
-    def _readable(cls, text: str) -> str:
-        try:
-            Budget.parse(text)
-        except ConfigError as error:
-            raise ValueError(str(error)) from None
-        return text
 
     @property
     def processor_seconds(self) -> float | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from polyseme.config import Config
 from polyseme.errors import ConfigError
@@ -59,10 +59,22 @@ def choose_size(budget: str | None, *, num_bytes: int, cores: int) -> str:
     return fitting[-1] if fitting else SIZES[0]
 
 
+def _readable(text: str) -> str:
+    try:
+        Budget.parse(text)
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+BudgetText = Annotated[str, AfterValidator(_readable)]
+"""A budget as people write it, such as 10m or 3epochs."""
+
+
 class PlanConfig(Config):
     """How the weights move."""
 
-    budget: str = "10m"  # how long to train
+    budget: BudgetText = "10m"  # how long to train
     steps: int = Field(0, ge=0)  # what the budget came to; measured once and then kept
     seed: int = Field(0, ge=0, lt=2**32)
     start: Literal["paper", "fast"] = "paper"  # first weights: as published, or such that learning sets in sooner
@@ -88,15 +100,6 @@ class PlanConfig(Config):
     evaluate_every: int = Field(0, ge=0)  # steps between looks at the dev text; 0: ten times a run
     evaluate_batches: int = Field(0, ge=0)  # of such a look; 0: a twentieth of the time; the last look reads all
     threads: int = Field(0, ge=0, le=1024)  # 0: all cores
-
-    @field_validator("budget")
-    @classmethod
-    def _readable(cls, text: str) -> str:
-        try:
-            Budget.parse(text)
-        except ConfigError as error:
-            raise ValueError(str(error)) from None
-        return text
 
 
 def rate_at(plan: PlanConfig, step: int) -> float:
