@@ -31,7 +31,13 @@ LENGTH, WARMUP, DECAY = 128, 0.1, 0.01
 def ours(given: Namespace, train: Path, seed: int) -> tuple[float, float]:
     """Seconds of learning, and the score in the end."""
     settings = [f"plan.rate={given.rate}", f"data.num_rows={given.batch}", f"data.length={LENGTH}"]
-    settings += ["tuning.patience=0", "plan.evaluate_every=1000000", f"plan.warmup={WARMUP}", f"plan.decay={DECAY}"]
+    settings += [
+        "tuning.texts=together",
+        "tuning.patience=0",
+        "plan.evaluate_every=1000000",
+        f"plan.warmup={WARMUP}",
+        f"plan.decay={DECAY}",
+    ]
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         budget = f"{given.epochs}epochs"

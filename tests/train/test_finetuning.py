@@ -13,6 +13,8 @@ import torch
 import polyseme as ps
 from polyseme import CheckpointError, ConfigError, DataError
 from polyseme.making import name_tasks, open_base
+from polyseme.tasks.layout import Layout
+from polyseme.text.labelled import TASKS, read_examples
 from polyseme.train.checkpoint import load_checkpoint
 from polyseme.train.finetuning import LABELS, SCORES, Finetuning
 from polyseme.train.run import CHECKPOINTS, read_history
@@ -202,6 +204,37 @@ def test_transformers_says_the_same(models, files, tmp_path, ending, opened):
         firsts = [tokenizer(text).char_to_token(word.start) for word in answer.words]
         assert [theirs.config.id2label[chances[place].argmax().item()] for place in firsts] == list(answer.tags)
         assert chances[firsts].amax(-1).tolist() == pytest.approx([word.probability for word in answer.words])
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_two_texts_apart(models, tmp_path, given):
+    """Because it is said, or because the model is one of sentences: each text has a vector whatever the other is."""
+    rows = [("text_a", "text_b", "score"), ("the old river", "the river", "4"), ("new money", "the old mill", "1")]
+    train = write_rows(tmp_path / "train.tsv", rows)
+    shutil.copytree(models / "bert", tmp_path / "model")
+    if not given:
+        (tmp_path / "model" / "modules.json").write_text("[]")
+    settings = [*FAST, *(["tuning.texts=apart"] if given else [])]
+    model = ps.finetune(
+        tmp_path / "model", train=train, out=tmp_path / "out", task="similarity", budget="2steps", settings=settings
+    )
+    again = ps.load(tmp_path / "out")
+    pairs = [("the old river", "the river"), ("new money", "every barn")]
+    answers = [[answer.score for answer in one.predict(pairs)] for one in (model, again)]
+    assert answers[0] == pytest.approx(answers[1]) and answers[0][0] != pytest.approx(answers[0][1])
+    layout = Layout(again.encoder, again.tokenizer, max_length=48)
+    for item in again.tasks["similarity"].items(layout, read_examples(train, TASKS["similarity"])):
+        assert len(item.rows) == 2
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["architectures"] == []
+
+
+def test_what_cannot_be_read_apart(begin, models, files, tmp_path):
+    with pytest.raises(ConfigError, match="not about texts that are compared"):
+        begin(models / "bert", files, tmp_path / "a", "tuning.texts=apart")
+    rows = [("text_a", "text_b", "label"), ("old", "new", "a"), ("river", "money", "b")]
+    train = write_rows(tmp_path / "pairs.tsv", rows)
+    with pytest.raises(ConfigError, match="between marks"):
+        ps.finetune(models / "gpt2", train=train, out=tmp_path / "b", settings=["tuning.texts=apart"])
 
 
 def test_some_labels(begin, models, files, tmp_path):

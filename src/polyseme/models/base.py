@@ -31,7 +31,7 @@ class Encoder(nn.Module):
 
     Config: ClassVar[type[ModelConfig]]
     context: Context  # which other tokens a token's vector may depend on
-    layout: ClassVar[Layout] = "apart"  # how it reads two texts: in one frame, between marks of a task, or one by one
+    layout: Layout = "apart"  # how it reads two texts: in one frame, between marks of a task, or one by one
     any_length: ClassVar[bool] = False  # whether a task may read longer rows: nothing in it is as long as a row
     pools: ClassVar[bool] = False  # whether a layer of its own makes the summary
     biattentive: ClassVar[bool] = False  # whether tasks read texts against each other, word by word, from its vectors

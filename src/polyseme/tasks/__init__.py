@@ -41,7 +41,18 @@ def build_tuning(tasks: Mapping[str, TaskConfig], config: TuningConfig, encoder:
     for name in tasks:
         if name in _TAKEN or not name or "." in name:
             raise ConfigError(f"tasks.{name}: a task cannot be called that; choose another name, without dots")
+    if config.texts == "apart":
+        _read_apart(tasks, encoder)
     if config.method == "cvt":
         return CrossView(tasks, config, encoder)
     parts = {name: TASKS[task.kind][1](name, task, config, encoder) for name, task in tasks.items()}
     return Tuning(parts, config, encoder)
+
+
+def _read_apart(tasks: Mapping[str, TaskConfig], encoder: Encoder) -> None:
+    for name, task in tasks.items():
+        if task.kind not in ("pair", "similarity", "choice"):
+            raise ConfigError(f"tuning.texts: {name} is not about texts that are compared; leave this setting away")
+    if encoder.layout == "marked":
+        raise ConfigError("tuning.texts: this family reads two texts between marks of a task; leave this setting away")
+    encoder.layout = "apart"

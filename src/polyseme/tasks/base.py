@@ -41,6 +41,8 @@ class TuningConfig(Config):
     chunk: int = Field(70, ge=0)  # gradual: tokens between which a recurrent state passes a gradient back; 0: all
     consistency: float = Field(1.0, ge=0)  # cvt: how much sentences without labels count beside those with
     language_model: float = Field(0.5, ge=0)  # how much the next token counts beside the task, for families with marks
+    # Two texts: in one row where the family can, or each in its own and compared (Reimers and Gurevych, 2019).
+    texts: Literal["together", "apart"] = "together"
     start: Literal["model", "chance"] = "model"  # chance: what the same network learns without pretraining
     patience: int = Field(4, ge=0)  # looks at the dev sets without gain before it stops; 0: it never does
 

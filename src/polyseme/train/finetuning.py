@@ -237,7 +237,8 @@ class Finetuning:
         """What else config.json should say; transformers knows heads on the top layer alone, and one at a time."""
         extra: dict[str, Any] = {"pad_token_id": self.tokenizer.specials.pad}
         tasks = list(self.recipe.tasks.values())
-        if len(tasks) > 1 or self.recipe.tuning.method not in ("full", "gradual"):
+        tuning = self.recipe.tuning
+        if len(tasks) > 1 or tuning.method not in ("full", "gradual") or tuning.texts == "apart":
             return extra | {"architectures": []}
         return extra | tasks[0].foreign
 

@@ -35,6 +35,11 @@ _PLANS: dict[str, dict[str, Any]] = {
 _DROPOUTS = {"frozen": 0.3, "mix": 0.3, "gradual": 0.4, "cvt": 0.5}
 
 
+# What sentence-transformers leaves beside a model whose vectors of sentences are made to be compared. On SICK, four
+# epochs of one brought Spearman's correlation to 0.837 apart and, in five, to 0.826 together.
+_OF_SENTENCES = "modules.json"
+
+
 class LabelledConfig(Config):
     """What is read."""
 
@@ -101,6 +106,8 @@ def plan_tuning(
         if name in values:
             raise ConfigError(f"{name}: the model has learnt by it and keeps it; leave this setting away")
     method = TuningConfig.parse(values["tuning"], group="tuning").method
+    if set(kinds.values()) == {"similarity"} and (Path(base.name) / _OF_SENTENCES).exists():
+        values["tuning"] = {"texts": "apart", **values["tuning"]}
     values["tuning"] = {**({"dropout": _DROPOUTS[method]} if method in _DROPOUTS else {}), **values["tuning"]}
     sizes = base.encoder.config.model_dump()
     if method in ("full", "gradual") and "dropout" in sizes and base.encoder.layout != "apart":
