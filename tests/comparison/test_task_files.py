@@ -57,6 +57,11 @@ def test_a_file_lists_sets(town, tmp_path):
     (task,) = find_tasks(str(listing), seed=0).tasks
     assert task.name == "stars" and len(task.sides["dev"]) == 4 and len(task.sides["train"]) == 36
     assert label_counts(task, (100, 0)) == [5, 10]
+    alone = files.replace('test = "reviews.tsv"\n', "")
+    listing.write_text(f'[stars]\n{alone}columns = {{text = "review", label = "stars"}}\n')
+    (task,) = find_tasks(str(listing), seed=0).tasks
+    assert {side: len(examples) for side, examples in task.sides.items()} == {"train": 32, "dev": 4, "test": 4}
+    assert len({example.text for examples in task.sides.values() for example in examples}) == 40
     listing.write_text('words = ["a.tsv", "b.tsv"]\nsenses = "c"\n')
     suites = find_tasks(str(listing), seed=0).suites
     assert suites == {"words": [tmp_path / "a.tsv", tmp_path / "b.tsv"], "senses": [tmp_path / "c"]}

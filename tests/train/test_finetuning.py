@@ -346,6 +346,18 @@ def test_a_label_that_is_only_in_the_dev_file(models, files, tmp_path):
         ps.finetune(models / "bert", train=files / "train.tsv", dev=dev, out=tmp_path / "out")
 
 
+def test_answers_that_are_kept_secret(models, tmp_path):
+    def write(name, answer):
+        asked = {"id": "a", "question": "where is it", "answers": [{"text": answer, "answer_start": 4}]}
+        squad = {"data": [{"paragraphs": [{"context": "the old mill", "qas": [asked]}]}]}
+        (tmp_path / name).write_text(json.dumps(squad))
+        return tmp_path / name
+
+    train, dev = write("train.json", "old mill"), write("dev.json", "")
+    with pytest.raises(DataError, match=r"dev\.json: none of its 1 questions has an answer.*kept secret.*held back"):
+        ps.finetune(models / "bert", train=train, dev=dev, out=tmp_path / "out")
+
+
 def test_other_mistakes(begin, models, files, tmp_path):
     train = files / "train.tsv"
     with pytest.raises(ConfigError, match="only its dropout"):

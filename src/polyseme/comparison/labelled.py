@@ -35,6 +35,7 @@ from polyseme.text.labelled import (
     find_labels,
     guess_task,
     read_examples,
+    require_answers,
     require_labels,
 )
 
@@ -43,7 +44,7 @@ METRICS = {"classify": "accuracy", "pair": "accuracy", "similarity": "spearman",
 
 _SIDES = ("train", "dev", "test")
 _PASSED_OVER = ("translate", "edges", "prompts")  # folders of samples that are no task here
-_DEV_SHARE = 0.1  # of what is to learn from, where there is no dev file
+_HELD_BACK = 0.1  # of what is to learn from, where there is no dev or no test file
 
 
 class TaskConfig(Config):
@@ -52,7 +53,7 @@ class TaskConfig(Config):
     task: str = ""  # classify, pair, similarity, choice, tag or span; else the file tells
     train: str
     dev: str = ""
-    test: str
+    test: str = ""  # else examples held back from train
     labels: tuple[int, ...] = ()  # examples to learn from; else those of the comparison
     columns: dict[str, str] = Field(default_factory=dict)
     about: str = ""
@@ -152,7 +153,7 @@ def _search(folder: Path, seed: int) -> Found:
         files = {side: str(found[0]) for side in _SIDES if (found := sorted(place.glob(f"{side}.*")))}
         if {"train", "test"} <= files.keys() or {"train", "dev"} <= files.keys():
             name = "-".join(inside) or folder.name
-            tasks.append(_read(name, files, TaskConfig(train="", test=""), seed))
+            tasks.append(_read(name, files, TaskConfig(train=""), seed))
     if not tasks and not suites:
         raise DataError(
             f"{folder} holds no labelled sets; give folders with train, dev and test files, or words, minimal_pairs, "
@@ -172,12 +173,13 @@ def _read(name: str, files: Mapping[str, str], told: TaskConfig, seed: int) -> T
     if kind not in FORMS:
         raise ConfigError(f"{name}.task: {kind!r:.40} is no task{nearest(kind, FORMS)}")
     sides = {side: list(read_examples(file, FORMS[kind], columns=told.columns)) for side, file in files.items()}
-    if "test" not in sides:
+    if "test" not in sides and "dev" in sides:
         sides["test"] = sides.pop("dev")
-    if "dev" not in sides:
-        order = Random(f"{name} dev {seed}").sample(sides["train"], len(sides["train"]))
-        number = max(1, round(_DEV_SHARE * len(order)))
-        sides["dev"], sides["train"] = order[:number], order[number:]
+    for side in ("dev", "test"):
+        if side not in sides:
+            order = Random(f"{name} {side} {seed}").sample(sides["train"], len(sides["train"]))
+            number = max(1, round(_HELD_BACK * len(order)))
+            sides[side], sides["train"] = order[:number], order[number:]
     return check_task(Task(name=name, kind=kind, sides=sides, labels=told.labels, about=told.about))
 
 
@@ -190,6 +192,8 @@ def check_task(task: Task) -> Task:
         labels = find_labels(task.sides["train"])
         for side in ("dev", "test"):
             require_labels(task.sides[side], labels, task.sides["train"][0].file)
+    for side in _SIDES:
+        require_answers(task.sides[side])
     return task
 
 

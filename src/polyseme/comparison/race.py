@@ -5,55 +5,40 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Self
 
-import torch
-
 from polyseme.comparison.ambiguity import HOW, find_ambiguous
-from polyseme.comparison.asking import ask
 from polyseme.comparison.derived import Lexicon
-from polyseme.comparison.docstring_tasks import docstring_tasks
+from polyseme.comparison.examining import Examination, Examiner, given_tasks, in_order, one_line
 from polyseme.comparison.facts import command_of, comparison_row, count_tokens, curve, family_row, overlap
-from polyseme.comparison.labelled import Found, Task, bounded, find_tasks, write_task
-from polyseme.comparison.learning import linear_rows, plan_steps, step_seconds, tuned_rows
-from polyseme.comparison.measuring import (
-    ambiguous_words,
-    measure_likelihood,
-    measure_pairs,
-    measure_senses,
-    measure_words,
-)
-from polyseme.comparison.panels import example_rows, map_row, neighbour_rows
+from polyseme.comparison.labelled import Found
+from polyseme.comparison.measuring import ambiguous_words
+from polyseme.comparison.panels import map_row
 from polyseme.comparison.preparing import RUNS, Starter
 from polyseme.comparison.report import write_report
 from polyseme.comparison.results import Results, Row
 from polyseme.comparison.settings import SETTINGS, Bounds, ComparisonConfig
 from polyseme.comparison.sizing import Chosen
-from polyseme.comparison.splitting import Split, check_size, open_text, split_text
+from polyseme.comparison.splitting import TEXT, Split, check_size, open_text, split_text
 from polyseme.comparison.training import Ended, train
-from polyseme.errors import CheckpointError, PolysemeError, TrainingError
+from polyseme.errors import CheckpointError, TrainingError
 from polyseme.files import remove_leavings, require_space
 from polyseme.machine import num_cores
 from polyseme.opening import load
-from polyseme.pretrained import Pretrained
 from polyseme.text.languages import split_name
-from polyseme.text.samples import SAMPLES, sample
+from polyseme.text.samples import SAMPLES
 from polyseme.train.run import lock_folder
 from polyseme.train.signals import Interruption, interruptible
 
 LOCK = "comparison.lock"
 DEFAULT_FAMILIES = ("onehot", "svd", "skipgram", "elmo", "bert", "gpt2")
 
-_LEXICON = 1_000_000  # characters of the test text whose words are looked at
 _MORE = 2_000_000  # with the text to learn from, for words that are only shown
 _MAPPED, _LISTED = 4, 20  # ambiguous words
-_LARGE = 20_000_000  # parameters, from which on several threads are quicker than one
-
-Ask = Callable[[Pretrained], Iterable[Row]]
 
 
 def compare(
@@ -96,16 +81,14 @@ class Race:
 
     def __init__(self, settings: ComparisonConfig, out: Path, lock: IO[str], given: Found, command: str) -> None:
         self.settings, self.out, self.command = settings, out, command or command_of(settings, out)
-        self.bounds = Bounds.of(settings)
         self.given = given
         self.results = Results(out)
         self.report = out / "report.md"
         self.chosen: dict[str, Chosen] = {}
-        self.tasks: list[Task] = []
         self._lock = lock
         self._interruption = Interruption()
+        self._examination: Examination | None = None
         self._finished = self._total = 0
-        self._model: tuple[str, Pretrained] | None = None
 
     @classmethod
     def open(cls, values: Mapping[str, Any], out: Path, *, command: str = "") -> Self:
@@ -121,7 +104,7 @@ class Race:
         prints = [f"{language} {corpus.fingerprint()}" for language, corpus in texts.items()]
         settings = settings.replace(fingerprint=hashlib.sha256("\n".join(prints).encode()).hexdigest()[:32])
         place = _take(settings, out)
-        given = find_tasks(settings.tasks or _own_tasks(settings.corpus), seed=settings.seed)
+        given = given_tasks(settings)
         if place is not None and settings.families:
             for language, corpus in texts.items():
                 check_size(language, corpus)
@@ -153,6 +136,8 @@ class Race:
                 yield self._progress("writing the report")
                 self.report = write_report(self.out)
         finally:
+            if self._examination:
+                self._examination.close()
             self._lock.close()
 
     # What all families have in common.
@@ -163,7 +148,7 @@ class Race:
         texts = open_text(self.settings.corpus, self.settings.column)
         if self.settings.models:
             return None
-        return split_text(texts, self.out / "text", dev_characters=self.bounds.dev_characters)
+        return split_text(texts, self.out / TEXT, dev_characters=Bounds.of(self.settings).dev_characters)
 
     @cached_property
     def starter(self) -> Starter:
@@ -171,21 +156,12 @@ class Race:
         return Starter(settings=self.settings, split=self.split, out=self.out)
 
     def _prepare(self) -> Iterator[Progress]:
-        settings, seed = self.settings, self.settings.seed
+        settings = self.settings
         yield self._progress("dividing the text")
-        if self.split:
-            documents = list(self.split.documents("test"))
-        else:
-            texts = open_text(settings.corpus, settings.column)
-            documents = [(language, document) for language, corpus in texts.items() for document in corpus]
+        split = self.split
         yield self._progress("choosing what to ask")
-        self.lexicon = Lexicon.of((document for _, document in documents), most_characters=_LEXICON)
-        self.questions = ask(documents, self.lexicon, self.given.suites, self.bounds, seed=seed)
-        tasks = self.given.tasks
-        if "docstrings" in settings.corpus and not settings.tasks:
-            tasks = docstring_tasks((document for _, document in documents), seed=seed)
-        self.tasks = [bounded(task, self.bounds.examples, seed=seed) for task in tasks]
-        self.files = {task.name: write_task(task, self.out / "tasks" / task.name) for task in self.tasks}
+        self.examiner = Examiner(settings, self.out, self.given, split)
+        self._examination = Examination(self.examiner)
         for family in settings.families:
             yield self._progress(f"finding the pace of {family}")
             self.chosen[family] = self.starter.choose(family)
@@ -193,9 +169,9 @@ class Race:
         if settings.families:
             waiting = {name: one for name, one in self.chosen.items() if (name, "training") not in self.results.done}
             self.starter.check_room(waiting)
-        self._total = 2 + len(settings.names) * (1 + len(self._stages("")))
+        self._total = 2 + len(settings.names) * (1 + len(self.examiner.stages))
         if ("", "comparison") not in self.results.done:
-            row = comparison_row(settings, self.split, self.questions, self.tasks, self.command)
+            row = comparison_row(settings, split, self.examiner.questions, self.examiner.tasks, self.command)
             self.results.add("comparison", [row])
         self._finished = 1
 
@@ -205,8 +181,8 @@ class Race:
         if self.settings.models:
             for name in names:
                 yield self._progress(f"opening {name}")
-                model, folder = self._open(name), self._folder(name)
-                row = family_row(name, model, folder, self.questions, cores=self.settings.cores)
+                model, folder = self.examiner.model(name), self.examiner.folder(name)
+                row = family_row(name, model, folder, self.examiner.questions, cores=self.settings.cores)
                 row |= {"directory": str(folder), "overlap": overlap(model, self.settings)}
                 self.results.add("training", [row], family=name)
             return
@@ -235,7 +211,7 @@ class Race:
                 rows = self._trained(event)
             except Exception as error:  # the others go on, whatever it is
                 self._fail(name, "training", error)
-                yield self._progress(f"training {', '.join(names)}", news=f"{name} failed: {_one_line(error)}")
+                yield self._progress(f"training {', '.join(names)}", news=f"{name} failed: {one_line(error)}")
                 continue
             self.results.add("training", rows, family=name)
             spent = f"{rows[0]['processor_seconds']:.0f} processor seconds"
@@ -260,9 +236,8 @@ class Race:
         assert self.split is not None
         name, folder = ended.job.name, ended.job.folder
         chosen = self.chosen[name]
-        self._model = None
-        model = self._open(name)
-        row = family_row(name, model, folder, self.questions, cores=self.settings.cores)
+        model = self.examiner.model(name)
+        row = family_row(name, model, folder, self.examiner.questions, cores=self.settings.cores)
         tokens = chosen.pace.corpus_tokens if chosen.pace else count_tokens(model, self.split)
         row |= {
             "size": chosen.size,
@@ -280,66 +255,27 @@ class Race:
 
     # Measuring.
 
-    def _stages(self, name: str) -> dict[str, Ask]:
-        """What a model is asked, by name."""
-        questions, settings = self.questions, self.settings
-        seeds = range(settings.seed, settings.seed + settings.seeds)
-        stages: dict[str, Ask] = {
-            "likelihood": partial(measure_likelihood, questions=questions),
-            "minimal pairs": partial(measure_pairs, questions=questions),
-            "words": partial(measure_words, questions=questions),
-            "senses": partial(measure_senses, questions=questions),
-            "neighbours": partial(neighbour_rows, questions=questions),
-            "examples": partial(example_rows, questions=questions, seed=settings.seed),
-        }
-        for task in self.tasks:
-            stages[f"{task.name}, linear"] = partial(linear_rows, task=task, labels=settings.labels, seeds=seeds)
-            stages[f"{task.name}, fine-tuned"] = partial(self._tune, name=name, task=task, seeds=seeds)
-        return stages
-
-    def _tune(self, model: Pretrained, name: str, task: Task, seeds: Sequence[int]) -> Iterator[Row]:
-        where: dict[str, Any] = {"threads": self._threads(model), "beside": self.out / ".tuning.part"}
-        told = self._folder(name), task, self.files[task.name]
-        seconds = self.bounds.tuning_seconds / len(self.tasks) / len(seeds)
-        steps = plan_steps(task, self.settings.labels, seconds=seconds, step_seconds=step_seconds(*told, **where))
-        return tuned_rows(*told, steps_of=steps, seeds=seeds, **where)
-
     def _measure(self, name: str) -> Iterator[Progress]:
         self._finished += 1
-        stages = self._stages(name)
+        stages = self.examiner.stages
+        waiting = [stage for stage in stages if (name, stage) not in self.results.done]
         if (name, "training") not in self.results.done:  # it failed
-            self._finished += len(stages)
-            return
-        for stage, asked in stages.items():
-            if (name, stage) not in self.results.done:
+            waiting = []
+        end = self._finished + len(stages)
+        self._finished = end - len(waiting)
+        assert self._examination is not None
+        for stage, found in self._examination.answers(name, waiting):
+            if found is None:
                 yield self._progress(f"{name}: {stage}")
                 self._stop_if_asked()
-                try:
-                    model = self._open(name)
-                    torch.set_num_threads(self._threads(model))
-                    rows = [_in_order({**row, "family": name}) for row in asked(model)]
-                except Exception as error:  # one thing that fails does not lose the others
-                    self._fail(name, stage, error)
-                    yield self._progress(f"{name}: {stage}", news=f"{name}, {stage}: {_one_line(error)}")
-                else:
-                    known = [row for row in rows if row["row"] != "figure" or row["value"] is not None]
-                    self.results.add(stage, known, family=name)
+                continue
+            if isinstance(found, Exception):
+                self._fail(name, stage, found)
+                yield self._progress(f"{name}: {stage}", news=f"{name}, {stage}: {one_line(found)}")
+            else:
+                known = [row for row in found if row["row"] != "figure" or row["value"] is not None]
+                self.results.add(stage, known, family=name)
             self._finished += 1
-
-    def _threads(self, model: Pretrained) -> int:
-        """By which a model is asked: those of a small one would only wait for each other."""
-        parameters = sum(weight.numel() for weight in model.encoder.parameters())
-        return self.settings.cores if parameters > _LARGE and model.encoder.context != "none" else 1
-
-    def _folder(self, name: str) -> Path:
-        settings = self.settings
-        return Path(settings.models[settings.names.index(name)]) if settings.models else self.out / RUNS / name
-
-    def _open(self, name: str) -> Pretrained:
-        """The model of a name; the last one is kept."""
-        if self._model is None or self._model[0] != name:
-            self._model = name, load(self._folder(name))
-        return self._model[1]
 
     # What is shown of all families together.
 
@@ -354,27 +290,29 @@ class Race:
         by = max(reading, key=lambda name: figures[name].get("value", 0.0))
         layers = {}
         for name in contexts:
-            top = len(self._open(name).encoder.widths) - 1
+            top = len(self.examiner.model(name).encoder.widths) - 1
             layers[name] = min(top, figures[name].get("layer", top))
         yield self._progress(f"looking for ambiguous words with {by}")
-        known = ambiguous_words(self.questions.senses)
-        lexicon = self.lexicon
+        known = ambiguous_words(self.examiner.questions.senses)
+        lexicon = self.examiner.lexicon
         if self.split:
             texts = (text for side in ("test", "train") for _, text in self.split.documents(side))
             lexicon = Lexicon.of(texts, most_characters=_MORE)
-        found = find_ambiguous(self._open(by), lexicon, layers[by], seed=self.settings.seed, most=_LISTED, known=known)
+        found = find_ambiguous(
+            self.examiner.model(by), lexicon, layers[by], seed=self.settings.seed, most=_LISTED, known=known
+        )
         if not found:
             return
         words = [one.describe() for one in found]
         new: list[Row] = [{"row": "ambiguous", "words": words, "by": by, "how": HOW}]
         for name in contexts:
             yield self._progress(f"maps of {name}")
-            maps = [map_row(self._open(name), one, layers[name]) for one in found[:_MAPPED]]
-            new += [_in_order({**row, "family": name}) for row in maps]
+            maps = [map_row(self.examiner.model(name), one, layers[name]) for one in found[:_MAPPED]]
+            new += [in_order({**row, "family": name}) for row in maps]
         self.results.add("ambiguous", new)
 
     def _fail(self, name: str, stage: str, error: Exception) -> None:
-        row = {"row": "failure", "family": name, "stage": stage, "message": _one_line(error)}
+        row = {"row": "failure", "family": name, "stage": stage, "message": one_line(error)}
         self.results.add(stage, [row], family=name, failed=True)
 
     def _stop_if_asked(self) -> None:
@@ -400,23 +338,7 @@ def _take(settings: ComparisonConfig, out: Path) -> Path | None:
     return place
 
 
-def _own_tasks(corpus: Sequence[str]) -> str:
-    """The folder of a sample that brings labelled sets."""
-    towns = [path for path in corpus if path.startswith("town") and path in SAMPLES]
-    return str(sample(towns[0])) if towns else ""
-
-
 def _absolute(path: str) -> str:
     language, alone = split_name(path)
     whole = alone if alone in SAMPLES and not Path(alone).exists() else str(Path(alone).absolute())
     return f"{language}={whole}" if language else whole
-
-
-def _in_order(row: Row) -> Row:
-    """With its kind and its family first."""
-    return {"row": row["row"], "family": row["family"], **row}
-
-
-def _one_line(error: Exception) -> str:
-    said = " ".join(str(error).split())
-    return (said if isinstance(error, PolysemeError) else f"{type(error).__name__}: {said}")[:300]

@@ -28,6 +28,10 @@ _FEWEST = 20  # documents of a corpus
 _FEWEST_CHARACTERS = 10_000
 
 
+TEXT = "text"
+"""The folder of the sides, in that of a comparison."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Side:
     """What a part of the corpus has."""

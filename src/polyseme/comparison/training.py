@@ -101,12 +101,12 @@ def _start(job: Job) -> _Child:
         stdout=log,
         stderr=log,
         start_new_session=True,  # Ctrl-C comes to us, and from us to them, once
-        preexec_fn=_dying_with_parent(),
+        preexec_fn=dying_with_parent(),
     )
     return _Child(job=job, process=process, log=log)
 
 
-def _dying_with_parent() -> Callable[[], None] | None:
+def dying_with_parent() -> Callable[[], None] | None:
     """What a child does first, so that it does not go on alone where we are killed; only Linux can."""
     try:
         control = ctypes.CDLL(None).prctl

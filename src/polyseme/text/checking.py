@@ -220,7 +220,7 @@ def _labels(survey: Survey, task: str, learnt: Survey | None) -> Found:
     num_rows, labels = len(survey.examples), survey.labels
     if survey.scores and survey.scores.least == survey.scores.greatest:
         yield True, num_rows, f"all have the score {survey.scores.least:g}; there is nothing to learn or to measure"
-    if task == "span" and [*labels] == ["unanswerable"]:
+    if task == "span" and [*labels] == [SpanExample.NONE]:
         yield True, num_rows, "have no answer; there is nothing to learn or to measure"
     if task not in ("classify", "pair", "tag") or not labels:
         return

@@ -400,6 +400,7 @@ class Answer:
 class SpanExample(Example):
     """A question about a passage."""
 
+    NONE: ClassVar[str] = "unanswerable"
     columns: ClassVar[Mapping[str, str]] = {}
     given: ClassVar[tuple[str, ...]] = ("question", "passage")
 
@@ -420,7 +421,7 @@ class SpanExample(Example):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return ("answerable" if self.answers else "unanswerable",)
+        return ("answerable" if self.answers else self.NONE,)
 
     @classmethod
     def read(cls, reader: Reader, columns: Mapping[str, str], *, labelled: bool = True) -> Iterator[Self | RowError]:
@@ -567,6 +568,15 @@ def require_labels(examples: Iterable[Example], known: Collection[str], source: 
                     f"{example.place}: {source} has no label {label!r}, so it cannot be learnt; "
                     f"correct it, drop the row, or add such rows there{nearest(label, known)}"
                 )
+
+
+def require_answers(examples: Sequence[Example]) -> None:
+    """Refuse questions of which none has an answer: whoever never answers would be right in all of them."""
+    if examples and all(example.labels == (SpanExample.NONE,) for example in examples):
+        raise DataError(
+            f"{examples[0].file}: none of its {len(examples):,} questions has an answer, perhaps because the answers "
+            "are kept secret; measure on another file, or on questions held back from those to learn from"
+        )
 
 
 def find_file(path: str | Path) -> Path:

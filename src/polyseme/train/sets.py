@@ -15,7 +15,7 @@ from polyseme.files import sha256
 from polyseme.tasks import TASKS, TaskConfig
 from polyseme.tasks.classify import BALANCED, balance
 from polyseme.text.labelled import TASKS as FORMS
-from polyseme.text.labelled import find_file, read_examples, require_labels
+from polyseme.text.labelled import find_file, read_examples, require_answers, require_labels
 from polyseme.train.tuning_recipe import LabelledConfig, read_tasks
 
 
@@ -71,6 +71,7 @@ class Labelled:
             for examples in (self.labels[name], self.dev.get(name, ())):
                 if known:
                     require_labels(examples, known, self.labels[name][0].file)
+                require_answers(examples)
         return settled
 
 
