@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import redirect_stdout, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -217,16 +217,16 @@ def main(out: str) -> None:
     from polyseme.machine import keep_freed_memory
 
     keep_freed_memory()
-    answers = sys.stdout
-    with redirect_stdout(sys.stderr):  # whatever else is said
-        examiner = Examiner.open(Path(out))
-        for line in sys.stdin:
-            try:
-                answer: Mapping[str, Any] = {"rows": examiner.examine(**json.loads(line))}
-            except Exception as error:
-                answer = {"error": one_line(error)}
-            answers.write(json.dumps(answer) + "\n")
-            answers.flush()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever else is said, even by libraries, goes where nobody takes it for an answer
+    examiner = Examiner.open(Path(out))
+    for line in sys.stdin:
+        try:
+            answer: Mapping[str, Any] = {"rows": examiner.examine(**json.loads(line))}
+        except Exception as error:
+            answer = {"error": one_line(error)}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
 
 
 def in_order(row: Row) -> Row:
