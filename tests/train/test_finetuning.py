@@ -1,6 +1,7 @@
 """Fine-tuning as a run: what it keeps, how it goes on, when it stops, and what it says of wrong files."""
 
 import copy
+import dataclasses
 import json
 import random
 import shutil
@@ -19,7 +20,7 @@ from polyseme.train.checkpoint import load_checkpoint
 from polyseme.train.finetuning import LABELS, SCORES, Finetuning
 from polyseme.train.run import CHECKPOINTS, read_history
 from polyseme.train.trials import CURVE, plan_trials, read_labels, summarize
-from polyseme.train.tuning_recipe import TuningRecipe, epochs_for, plan_tuning
+from polyseme.train.tuning_recipe import TuningRecipe, epochs_for, plan_tuning, tokens_read
 
 TINY = ["model.vocab_size=400", "model.width=32", "model.max_length=48", "data.length=32", "plan.batch_tokens=256"]
 TINY += ["plan.threads=1"]
@@ -206,18 +207,12 @@ def test_transformers_says_the_same(models, files, tmp_path, ending, opened):
         assert chances[firsts].amax(-1).tolist() == pytest.approx([word.probability for word in answer.words])
 
 
-@pytest.mark.parametrize("given", [False, True])
-def test_two_texts_apart(models, tmp_path, given):
-    """Because it is said, or because the model is one of sentences: each text has a vector whatever the other is."""
+def test_two_texts_apart(models, tmp_path):
+    """A model that has read little reads each text in a row of its own, whatever the other is."""
     rows = [("text_a", "text_b", "score"), ("the old river", "the river", "4"), ("new money", "the old mill", "1")]
     train = write_rows(tmp_path / "train.tsv", rows)
-    shutil.copytree(models / "bert", tmp_path / "model")
-    if not given:
-        (tmp_path / "model" / "modules.json").write_text("[]")
-    settings = [*FAST, *(["tuning.texts=apart"] if given else [])]
-    model = ps.finetune(
-        tmp_path / "model", train=train, out=tmp_path / "out", task="similarity", budget="2steps", settings=settings
-    )
+    given = {"train": train, "out": tmp_path / "out", "task": "similarity", "budget": "2steps", "settings": FAST}
+    model = ps.finetune(models / "bert", **given)
     again = ps.load(tmp_path / "out")
     pairs = [("the old river", "the river"), ("new money", "every barn")]
     answers = [[answer.score for answer in one.predict(pairs)] for one in (model, again)]
@@ -226,6 +221,31 @@ def test_two_texts_apart(models, tmp_path, given):
     for item in again.tasks["similarity"].items(layout, read_examples(train, TASKS["similarity"])):
         assert len(item.rows) == 2
     assert json.loads((tmp_path / "out" / "config.json").read_text())["architectures"] == []
+
+
+def test_who_reads_two_texts_apart(models, tmp_path):
+    shutil.copytree(models / "bert", tmp_path / "model")
+    base = open_base(tmp_path / "model")
+
+    def chosen(*kinds, base=base, **said):
+        values = plan_tuning(base, {kind: kind for kind in kinds}, data={}, tuning=said, plan={})
+        return values["tuning"].get("texts", "together")
+
+    assert chosen("pair") == chosen("similarity", "choice") == "apart", "it has read little"
+    assert (
+        chosen("pair", "tag") == chosen("span") == chosen("classify") == chosen("pair", texts="together") == "together"
+    )
+    assert chosen("pair", base=open_base(models / "gpt2")) == "together", "it has marks between them"
+    grown = dataclasses.replace(base.recipe, plan=base.recipe.plan.replace(steps=10**7))
+    assert tokens_read(base.recipe) == 20 * 256 and tokens_read(grown) == 10**7 * 256
+    old, others = dataclasses.replace(base, recipe=grown), dataclasses.replace(base, recipe=None)
+    assert chosen("pair", base=old) == chosen("pair", base=others) == chosen("similarity", base=others) == "together"
+    (tmp_path / "model" / "modules.json").write_text("[]")
+    assert chosen("similarity", base=others) == "apart" and chosen("pair", base=others) == "together"
+    further = dataclasses.replace(base.recipe, plan=base.recipe.plan.replace(base=str(tmp_path / "model"), steps=5))
+    assert tokens_read(further) == 25 * 256
+    lost = dataclasses.replace(further, plan=further.plan.replace(base=str(tmp_path / "gone")))
+    assert tokens_read(lost) == float("inf")
 
 
 def test_what_cannot_be_read_apart(begin, models, files, tmp_path):
