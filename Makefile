@@ -9,13 +9,13 @@ export TOKENIZERS_PARALLELISM ?= true
 help: ## say what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 20
 
-demo: .venv/installed ## compare six families on the docstrings of this machine (about ten minutes on two cores)
+demo: .venv/installed ## compare six families on the docstrings of this machine (about seven minutes on two cores)
 	$(BIN)/polyseme compare --corpus docstrings --families onehot,svd,skipgram,elmo,bert,gpt2 --budget 20s --out runs/demo
 
 test: .venv/developing ## run every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-soak: .venv/developing ## let thousands of hostile and hundreds of slow requests at a server (about ten minutes)
+soak: .venv/developing ## let thousands of hostile and hundreds of slow requests at a server (about three minutes)
 	$(BIN)/python -m pytest -m soak tests/serve
 
 check: .venv/developing ## style and types

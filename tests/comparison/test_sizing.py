@@ -45,14 +45,15 @@ def test_steps_fill_the_budget():
 
 def test_a_run_that_does_not_keep_its_pace_shows_a_better_one():
     def after(step, seconds):
-        return [{"step": step - 10, "processor_seconds": 900.0}, {"step": step, "processor_seconds": seconds}]
+        rows = [(10, 300.0), (250, 500.0), (step - 10, 900.0), (step, 500.0 + seconds)]
+        return [{"step": number, "processor_seconds": spent} for number, spent in rows]
 
-    assert pace().corrected(after(1000, 81.0), 5000) is None, "as expected"
-    assert pace().corrected(after(1000, 83.0), 5000) is None, "nearly so"
-    assert pace().corrected(after(999, 200.0), 5000) is None, "too early to say"
-    assert pace(settled=True).corrected(after(1000, 200.0), 5000) is None
-    assert pace(own_steps=5000).corrected(after(1000, 200.0), 5000) is None, "it ends by itself"
-    slower = pace().corrected(after(1000, 97.0), 5000)
+    assert pace().corrected(after(1250, 80.0), 5000) is None, "as expected, but for the first steps"
+    assert pace().corrected(after(1250, 82.0), 5000) is None, "nearly so"
+    assert pace().corrected(after(1249, 200.0), 5000) is None, "too early to say"
+    assert pace(settled=True).corrected(after(1250, 200.0), 5000) is None
+    assert pace(own_steps=5000).corrected(after(1250, 200.0), 5000) is None, "it ends by itself"
+    slower = pace().corrected(after(1250, 96.0), 5000)
     assert slower.early_step == pytest.approx(0.096) and slower.step == pytest.approx(0.12)
     assert slower.steps_in(600) == 4992
 

@@ -30,11 +30,11 @@ from polyseme.train.recipe import Recipe
 QUIET = {"OMP_WAIT_POLICY": "PASSIVE"}
 """For processes whose time is measured: threads that wait by spinning take as long as others keep the machine busy."""
 
-FORMAT = 3  # counts changes of how it is measured
+FORMAT = 4  # counts changes of how it is measured
 
 _SHARE = 0.1  # of the budget, for measuring
 _LEAST_SECONDS, _MOST_SECONDS = 4.0, 60.0
-_EARLY = 0.2  # of a run, after which it is seen whether it keeps its pace
+_EARLY = 0.05, 0.25  # of a run, between which it is seen whether it keeps its pace; the first steps have more to do
 _TOLERANCE = 0.03
 _WARM_UP_STEPS = 3
 _CHILD = "import sys; from polyseme.comparison.pacing import main; main(*sys.argv[1:])"
@@ -45,7 +45,7 @@ class Pace:
     """What a recipe takes on this machine, in seconds of processors, and what it reads."""
 
     step: float
-    early_step: float  # of the first fifth of a run, where rows may be shorter
+    early_step: float  # of the first quarter of a run, where rows may be shorter
     start: float  # before the first step
     step_tokens: int
     corpus_tokens: int
@@ -65,11 +65,12 @@ class Pace:
         return self.steps_in(seconds) * self.step_tokens
 
     def corrected(self, history: Sequence[Mapping[str, Any]], steps: int) -> Self | None:
-        """What the first fifth of a run shows, where it is something else; nothing where that is not over yet."""
-        seen = next((row for row in history if row["step"] >= _EARLY * steps), None)
-        if self.settled or seen is None or steps == self.own_steps:
+        """What the first quarter of a run shows, where it is something else; nothing where that is not over yet."""
+        first, last = (next((row for row in history if row["step"] >= part * steps), None) for part in _EARLY)
+        if self.settled or first is None or last is None or first["step"] == last["step"] or steps == self.own_steps:
             return None
-        ratio = (seen["processor_seconds"] - self.start) / seen["step"] / self.early_step
+        step = (last["processor_seconds"] - first["processor_seconds"]) / (last["step"] - first["step"])
+        ratio = step / self.early_step
         if abs(ratio - 1) <= _TOLERANCE or ratio <= 0:
             return None
         return dataclasses.replace(self, step=self.step * ratio, early_step=self.early_step * ratio)
@@ -208,7 +209,7 @@ def measure(recipe: Recipe, limit: float) -> Pace:
 
 
 def _mean_of_run(learner_of: Any, limit: float) -> tuple[float, float, float]:
-    """The seconds of a step, of one of the first fifth, and before the first.
+    """The seconds of a step, of one of the first quarter, and before the first.
 
     Of runs in small, in which rows grow as in the whole; those before the last allocate and tell its length.
     """
@@ -220,8 +221,9 @@ def _mean_of_run(learner_of: Any, limit: float) -> tuple[float, float, float]:
         spent += found
         left = limit - spent
         if left < found / number * _WARM_UP_STEPS or number > _WARM_UP_STEPS:
-            early = math.ceil(_EARLY * number)
-            return found / number, ends[early - 1] / early, start
+            first, last = (math.ceil(part * number) for part in _EARLY)
+            early = (ends[last - 1] - ends[first - 1]) / (last - first) if last > first else found / number
+            return found / number, early, start
         number = max(_WARM_UP_STEPS + 1, int(left / (found / number)))
 
 
