@@ -15,6 +15,7 @@ from polyseme.serve.errors import CallError
 from polyseme.serve.guard import HEADERS, LEFT, Limits
 
 MOST_HEADER_BYTES = 16_384
+_LINGER_SECONDS = 1.0
 
 
 def connection_with(limits: Limits) -> type[Connection]:
@@ -32,6 +33,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = True  # whether header lines are coming in
         self._num_bytes = 0  # of header lines
         self._timer: asyncio.TimerHandle | None = None
+        self._refused = False
         if len(self.connections) > self.limits.connections:
             refusal = CallError(429, "busy", "too many connections; ask again later", headers={"retry-after": "1"})
             self._refuse(refusal)
@@ -48,7 +50,7 @@ class Connection(HttpToolsProtocol):
                     left()
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self._is_over:
             return
         if self._timer is None and self._in_head:
             self._await_request()
@@ -76,19 +78,24 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        if not self.transport.is_closing():
+        if not self._is_over:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._in_head = True
         self._num_bytes = 0
         self._received()
-        if not self.transport.is_closing():
+        if not self._is_over:
             super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         self._received()
         self._refuse(CallError(400, "http", "this is not HTTP as a server may accept it"))
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether nothing that comes in matters any more."""
+        return self._refused or self.transport.is_closing()
 
     def _await_request(self) -> None:
         self._timer = self.loop.call_later(self.limits.receiving, self._too_slow)
@@ -100,7 +107,7 @@ class Connection(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         self._timer = None
-        if self.transport.is_closing():
+        if self._is_over:
             return
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.abort()  # it was answered while its body still came in
@@ -114,7 +121,7 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, refusal: CallError) -> None:
         """Answer outside of any request, and close."""
         self._received()
-        if self.transport.is_closing():
+        if self._is_over:
             return
         body = refusal.body()
         headers: list[tuple[bytes, bytes]] = [
@@ -126,4 +133,7 @@ class Connection(HttpToolsProtocol):
         ]
         lines = [b"%b: %b\r\n" % pair for pair in [*self.server_state.default_headers, *headers]]
         self.transport.write(b"".join([STATUS_LINE[refusal.status], *lines, b"\r\n", body]))
-        self.transport.close()
+        # A client that is still sending into a closed connection would be told so, and lose the answer.
+        self._refused = True
+        self.transport.write_eof()
+        self.loop.call_later(_LINGER_SECONDS, self.transport.close)
