@@ -69,3 +69,12 @@ def test_whoever_stops_waits_for_nobody(examination):
     processes = list(examination._processes)
     asked.close()
     assert len(processes) == 2 and all(process.poll() is not None for process in processes)
+
+
+def test_whoever_cannot_begin_waits_for_nobody(examination, monkeypatch):
+    def full():
+        raise OSError("no more processes")
+
+    monkeypatch.setattr(examination, "_begin", full)
+    with pytest.raises(OSError, match="no more"):
+        list(examination.answers("bert", STAGES))

@@ -144,7 +144,7 @@ class Examination:
         self.examiner = examiner
         self._number = examiner.num_processes
         self._processes: list[subprocess.Popen[str]] = []  # all that were begun
-        self._free: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
+        self._free: queue.SimpleQueue[subprocess.Popen[str] | None] = queue.SimpleQueue()  # nothing: it is over
 
     def answers(self, name: str, stages: Sequence[str]) -> Iterator[tuple[str, list[Row] | Exception | None]]:
         """What a family answers, stage by stage in order; nothing, now and then, while that takes time."""
@@ -168,6 +168,8 @@ class Examination:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 self.close()  # so that nobody waits for them
+                for _ in range(self._number):
+                    self._free.put(None)
                 raise
 
     def close(self) -> None:
@@ -181,6 +183,8 @@ class Examination:
 
     def _ask(self, name: str, stage: str) -> list[Row] | Exception:
         process = self._free.get()
+        if process is None:
+            return TrainingError("it was stopped before it was asked")
         assert process.stdin is not None and process.stdout is not None
         with suppress(OSError):  # where it has gone, it says nothing
             process.stdin.write(json.dumps({"name": name, "stage": stage}) + "\n")
