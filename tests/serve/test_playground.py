@@ -12,6 +12,7 @@ from asking import serving
 
 from browser import browsing
 from polyseme import pages
+from polyseme.inside.heads import LABELS
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e<b>bank</b>'\""
 WEB = files("polyseme.serve") / "web"
@@ -172,6 +173,29 @@ def test_whatever_models_say_is_text(play):
     play.page.unroute_all()
     assert all("has been blocked" in complaint for complaint in play.visit.complaints), "what the drawing tried"
     play.visit.complaints.clear()
+
+
+def test_charts_of_layers_are_as_large_as_they_were_drawn(play):
+    """One task does not fill the page; several that stand side by side are scrolled where there is no room."""
+    runs = [{"name": "bert", "family": "bert", "steps": 1, "done": 1, "training": False, "figures": []}]
+    play.page.route("**/v1/runs", lambda route: route.fulfill(json=runs))
+    for drawn, width, least, most in ((330, 1280, 330, 400), (330, 400, 290, 368), (1650, 1280, 1450, 1650)):
+        svg = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {drawn} 300"><text y="20">weights</text></svg>'
+        body = {"history": [], "probe": svg}
+        play.page.route("**/v1/runs/*", lambda route, _, body=body: route.fulfill(json=body))
+        page = play.open("layers", width=width)
+        answered(page, ".probe svg")
+        assert least <= page.locator(".probe svg").bounding_box()["width"] <= most
+        assert fits(page)
+    play.page.unroute_all()
+
+
+def test_what_heads_are_called_is_said_in_the_language_of_the_page(play):
+    known = set(re.findall(r'"([^"]+)":|(\w+): "head', (WEB / "views" / "attention.js").read_text("utf-8")))
+    assert {*LABELS.values(), "broad", "mixed"} <= {name or word for name, word in known}
+    page = play.open("attention", {"lang": "zh", "model": "bert"})
+    answered(page, ".lines path")
+    assert not re.search("[a-z]", page.locator(".card .tag").first.inner_text())
 
 
 # --- by keys alone ---------------------------------------------------------------------------------------------------
@@ -404,8 +428,10 @@ def test_language_and_light_stay(play):
     page.get_by_role("link", name="训练").click()
     answered(page, "tbody tr")
     assert "lang=zh" in page.url and "theme=dark" in page.url
+    page.route("**/v1/models", lambda route: None)  # which never answers: a dark page is dark before it is asked
     page.reload()
     assert page.locator("html").get_attribute("data-theme") == "dark"
+    page.unroute_all()
 
 
 def test_a_key_is_asked_for(play, folders):

@@ -19,7 +19,7 @@ PARKED = "first token (parked)"
 MOST = 0.5  # the share of its weight by which a head is called, as Clark et al. count heads of the previous token
 EVEN = 0.8  # the evenness from which a head without such a share is called broad
 
-_LABELS = {
+LABELS = {
     "previous": "previous token",
     "next": "next token",
     "same": "same token",
@@ -88,7 +88,7 @@ def measure(maps: NDArray[np.float32], marks: Sequence[bool], *, causal: bool, c
 def _label(shares: dict[str, float | None], evenness: float) -> str:
     name, share = max(((name, share or 0.0) for name, share in shares.items()), key=lambda pair: pair[1])
     if share >= MOST:
-        return _LABELS[name]
+        return LABELS[name]
     return "broad" if evenness >= EVEN else "mixed"
 
 

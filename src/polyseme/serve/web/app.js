@@ -174,6 +174,7 @@ find("skip").addEventListener("click", (event) => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new CustomEvent("repaint")));
 
+paint(read().values.get("theme")); // before anything is asked, so that a dark page is never light first
 await load();
 render();
 performance.mark("ready");

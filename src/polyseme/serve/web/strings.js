@@ -106,6 +106,13 @@ const STRINGS = {
   tokensSeen: ["tokens that are looked at", "被看的词元"],
   weightsOf: ["weights of layer {layer}, head {head}: a row for each token that looks", "第 {layer} 层第 {head} 头的权重：每行一个看的词元"],
   headNumber: ["layer {layer}, head {head}", "第 {layer} 层第 {head} 头"],
+  headPrevious: ["previous token", "看前一个词元"],
+  headNext: ["next token", "看后一个词元"],
+  headSame: ["same token", "看自己"],
+  headFirst: ["first token (parked)", "看首个词元（闲置）"],
+  headSeparators: ["separators", "看分隔符"],
+  headBroad: ["broad", "看得很散"],
+  headMixed: ["mixed", "混合"],
   headsFound: ["{layers} × {heads} heads over {tokens} tokens.", "{layers} 层 × {heads} 头，{tokens} 个词元。"],
   // layers
   layers: ["Layers", "各层"],

@@ -11,6 +11,10 @@ import { say } from "../strings.js";
 
 export const can = ["attention"];
 
+// What heads are called in an answer, and the words for it here.
+const HEADS = { "previous token": "headPrevious", "next token": "headNext", "same token": "headSame",
+  "first token (parked)": "headFirst", separators: "headSeparators", broad: "headBroad", mixed: "headMixed" };
+
 // What the drawings say, in the language of the page.
 const spoken = () => ({
   all: say("allTokens"),
@@ -75,7 +79,7 @@ export function open(context, models) {
   }
 
   // What each head is called, layer by layer.
-  const labels = () => found.heads_told.map(({ label: called }) => called);
+  const labels = () => found.heads_told.map(({ label: called }) => (HEADS[called] ? say(HEADS[called]) : called));
 
   function mapOf(layer, head) {
     const rows = found.weights[layer][head];

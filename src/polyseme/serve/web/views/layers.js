@@ -32,7 +32,16 @@ export function open(context) {
 // One drawing or several, each as text.
 function drawings(probe) {
   const texts = Array.isArray(probe) ? probe : typeof probe === "object" && probe ? Object.values(probe) : [probe];
-  return texts.filter((text) => typeof text === "string").map(adopted).filter(Boolean);
+  return texts.filter((text) => typeof text === "string").map(adopted).filter(Boolean).map(sized);
+}
+
+// About as large as it was drawn, so that one task does not fill the page; where many stand side by side, they are scrolled.
+function sized(drawing) {
+  const width = drawing.viewBox.baseVal?.width;
+  if (!width) return drawing;
+  drawing.style.width = `${1.2 * width}px`;
+  drawing.style.minWidth = `${0.9 * width}px`;
+  return drawing;
 }
 
 function howTo(place) {
