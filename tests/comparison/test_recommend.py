@@ -199,6 +199,15 @@ def test_words_that_are_not_known_are_not_compared():
     assert choice.family == "skipgram" and any("BERT knows too few" in note for note in choice.notes)
 
 
+def test_what_is_left_out_of_several_sets_is_said_once():
+    rows = [
+        row | ({"count": 20} if row["family"] == "bert" else {})
+        for name in ("simlex", "men", "rg")
+        for row in figures("words", name, svd=0.2, bert=0.9)
+    ]
+    assert [*chosen(rows)["search"].notes] == ["BERT knows too few of its words (men, rg and simlex)."]
+
+
 def test_without_errors_the_best_is_named_and_that_is_told():
     rows = [{"row": "task", "family": family, "task": "new", "kind": "tag", "labels": 5, "values": [value]}
             for family, value in {"svd": 0.5, "bert": 0.6}.items()]  # fmt: skip

@@ -1,10 +1,13 @@
 """Labelled sets are found, checked and bounded; what they are learnt from is the same for all families."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from polyseme.comparison import linear
 from polyseme.comparison.docstring_tasks import docstring_tasks
 from polyseme.comparison.labelled import bounded, find_tasks, label_counts, write_task
 from polyseme.comparison.learning import draw, plan_steps
@@ -106,9 +109,13 @@ def test_steps_of_fine_tunings(town):
         seed=0,
     )
     assert plan_steps(task, (20, 80, 0), seconds=1e9, step_seconds=0.1) == {20: 30, 80: 90, 160: 150}
-    assert plan_steps(task, (20, 80, 0), seconds=25, step_seconds=0.1) == {20: 30, 160: 125}
-    assert plan_steps(task, (20, 80, 0), seconds=20, step_seconds=1.0) == {160: 40}
+    assert plan_steps(task, (20, 80, 0), seconds=25, step_seconds=0.1) == {20: 30, 160: 124}
+    assert plan_steps(task, (20, 80, 0), seconds=21, step_seconds=1.0) == {160: 40}
     assert plan_steps(task, (20, 80, 0), seconds=1, step_seconds=1.0) == {}
+    # Looks at the dev set and answers take time too.
+    asked = replace(task, sides={**task.sides, "dev": task.sides["dev"] * 100, "test": task.sides["test"] * 100})
+    assert plan_steps(asked, (20, 80, 0), seconds=25, step_seconds=0.1) == {160: 150}
+    assert plan_steps(asked, (20, 80, 0), seconds=12.5, step_seconds=0.1) == {160: 78}
 
 
 def separable(kind, number, seed):
@@ -127,6 +134,33 @@ def separable(kind, number, seed):
             for pair in vectors.reshape(-1, 2, 6)
         ]
     return examples, Vectors(layers=[noise, vectors], lengths=[number // len(examples)] * len(examples))
+
+
+def test_ridge_is_the_same_by_rows_and_by_columns():
+    """Its weights solve (X'X + n s I) w = X'y whichever of the two there are more of."""
+    for shape in ((40, 7), (7, 40)):
+        chance = torch.Generator().manual_seed(0)
+        rows, others = (torch.randn(number, shape[1], generator=chance) for number in (shape[0], 5))
+        target = torch.randn(shape[0], generator=chance)
+        x, y = rows.double(), target.double()
+        weights = torch.linalg.solve(x.T @ x + 0.1 * len(x) * torch.eye(shape[1]), x.T @ (y - y.mean()))
+        said = linear._fit("similarity", rows, target, 0, 0.1)(others)
+        torch.testing.assert_close(said, others.double() @ weights + y.mean())
+
+
+def test_turned_rows_teach_the_same(monkeypatch):
+    chance = torch.Generator().manual_seed(0)
+    sides = {side: torch.randn(number, 50, generator=chance) for side, number in (("train", 20), ("test", 9))}
+    target = (sides["train"][:, 0] > 0).long()
+
+    def said():
+        turned = linear._turned(sides)
+        return linear._fit("classify", turned["train"], target, 2, 0.1)(turned["test"]), turned["train"].shape[1]
+
+    narrow = said()
+    monkeypatch.setattr(linear, "_MOST_TURNED", 10)
+    wide = said()
+    assert (narrow[1], wide[1]) == (20, 50) and narrow[0].equal(wide[0])
 
 
 @pytest.mark.parametrize("kind", ["classify", "similarity", "tag"])

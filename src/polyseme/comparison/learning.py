@@ -7,7 +7,6 @@ import shutil
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,8 @@ _ROWS = 32  # examples of a step of fine-tuning
 _LEAST_STEPS, _ENOUGH_STEPS = 40, 100  # of a fine-tuning
 _OVER = 2  # times its share of the time that the least fine-tuning may take
 _TRIED_STEPS = 8
+_LOOKS = 4  # at the dev set during a fine-tuning
+_READING = 1 / 3  # what it takes to read an example, for what it takes to learn from it
 
 
 def draw(task: Task, number: int, seed: int) -> list[int]:
@@ -97,7 +98,12 @@ def _finetune(
         seed=seed,
         budget=f"{steps}steps",
         # In so few steps, a look without gain says nothing.
-        settings=[f"plan.threads={threads}", f"data.num_rows={_ROWS}", "tuning.patience=0"],
+        settings=[
+            f"plan.threads={threads}",
+            f"plan.evaluate_every={math.ceil(steps / _LOOKS)}",
+            f"data.num_rows={_ROWS}",
+            "tuning.patience=0",
+        ],
         out=beside,
     )
 
@@ -107,14 +113,16 @@ def plan_steps(task: Task, labels: Sequence[int], *, seconds: float, step_second
 
     As many as are usual for so few examples, where there is time for them; else fewer, but before they become too few
     to say anything, some numbers of labels are left out: first those between all and the fewest, in the end all.
+    Looking at the dev set and answering the test set take their part of the time.
     """
     counts = label_counts(task, labels)
     affordable = seconds / step_seconds
-    if _OVER * affordable < min(_LEAST_STEPS, _usual(counts[-1])):
+    read = math.ceil(_READING * (_LOOKS * len(task.sides["dev"]) + len(task.sides["test"])) / _ROWS)  # as steps
+    if _OVER * affordable < min(_LEAST_STEPS, _usual(counts[-1])) + read:
         return {}
-    number = max(1, min(len(counts), int(affordable / _ENOUGH_STEPS)))
+    number = max(1, min(len(counts), int(affordable / (_ENOUGH_STEPS + read))))
     kept = sorted([counts[-1], *counts[:-1]][:number])
-    most = max(_LEAST_STEPS, int(affordable / len(kept)))
+    most = max(_LEAST_STEPS, int(affordable / len(kept)) - read)
     return {count: min(most, _usual(count)) for count in kept}
 
 
@@ -131,7 +139,7 @@ def step_seconds(folder: Path, task: Task, files: Mapping[str, Path], *, threads
         _finetune(folder, task, files, number=0, seed=0, steps=_TRIED_STEPS, threads=threads, beside=beside)
         ends = [row["processor_seconds"] for row in read_history(beside)]
         shutil.rmtree(beside, ignore_errors=True)
-        return statistics.median(after - before for before, after in pairwise(ends)) or 1e-3
+        return (ends[-1] - ends[0]) / (len(ends) - 1) or 1e-3
 
     return float(remembered("tuning", key, measure))
 

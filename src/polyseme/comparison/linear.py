@@ -29,6 +29,7 @@ _AT_ONCE = 128  # texts whose layers are held together
 _STRENGTHS = (1e-3, 1e-1)  # by which the squares of weights count, against the mean loss
 _ITERATIONS = 60
 _MOST_WORDS = 6_000  # of tagged sentences that are learnt from
+_MOST_TURNED = 2_000  # rows whose coordinates among themselves take less time to find than they save
 
 Layers = list[NDArray[np.float32]]  # each (N, D)
 
@@ -147,12 +148,12 @@ def _even(sides: Mapping[str, NDArray[np.float32]]) -> dict[str, Tensor]:
 
 
 def _turned(sides: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same rows by their coordinates among those to learn from, where these are fewer than the columns.
+    """The same rows by their coordinates among those to learn from, where these are few and fewer than the columns.
 
     Weights that are held back lie among these rows, so that nothing else of others is ever seen.
     """
     train = sides["train"]
-    if train.shape[0] >= train.shape[1]:
+    if train.shape[0] >= min(train.shape[1], _MOST_TURNED):
         return dict(sides)
     values, axes = torch.linalg.eigh((train @ train.T).double())
     kept = values > 1e-6 * values.max()
@@ -180,10 +181,12 @@ def _fit(kind: str, train: Tensor, target: Tensor, num_labels: int, strength: fl
 
 
 def _ridge(train: Tensor, target: Tensor, strength: float) -> Any:
-    """The weights that solve (X'X + n s I) w = X'y."""
+    """The weights that solve (X'X + n s I) w = X'y; with more columns than rows, w = X'(XX' + n s I)⁻¹ y."""
     rows, mean = train.double(), target.double().mean()
-    table = rows.T @ rows + strength * len(rows) * torch.eye(rows.shape[1], dtype=torch.double)
-    weights = torch.linalg.solve(table, rows.T @ (target.double() - mean))
+    wanted, wide = target.double() - mean, rows.shape[1] > rows.shape[0]
+    table = rows @ rows.T if wide else rows.T @ rows
+    table.diagonal().add_(strength * len(rows))
+    weights = rows.T @ torch.linalg.solve(table, wanted) if wide else torch.linalg.solve(table, rows.T @ wanted)
     return lambda others: others.double() @ weights + mean
 
 

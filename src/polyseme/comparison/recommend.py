@@ -101,7 +101,7 @@ def recommend(rows: Rows) -> Recommendation:
 def judge(use: Use, parts: Sequence[Measured], rows: Rows) -> Choice:
     """Choose among families by what was measured of them for a use."""
     learnt = [part for part in parts if any(map(part.beats_nothing, part.scores))]
-    notes = [note for part in parts for note in part.left_out]
+    notes = _left_out(parts)
     notes += [f"None learnt {cut(part.name, 60)}: {_nothing(part)}." for part in parts if part not in learnt and learnt]
     if not learnt:
         return Choice(use=use, parts=parts, whole=parts[0], why=_nobody(parts), notes=notes)
@@ -198,6 +198,15 @@ def _costs(rows: Rows, family: str) -> tuple[float, ...]:
     """What it takes to use a family; what is not known of it counts as endless."""
     costs = (number_in(rows.families.get(family, {}), key) for key in _COSTS)
     return tuple(math.inf if cost is None or cost < 0 else cost for cost in costs)
+
+
+def _left_out(parts: Sequence[Measured]) -> list[str]:
+    """What was not measured, each once, with where that was."""
+    where: dict[str, list[str]] = {}
+    for part in parts:
+        for note in part.left_out:
+            where.setdefault(note, []).append(cut(part.about or part.name, 40))
+    return [f"{note} ({listed(names)})." for note, names in where.items()]
 
 
 def _nothing(part: Measured) -> str:
