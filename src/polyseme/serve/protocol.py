@@ -43,11 +43,7 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._received()
         super().connection_lost(exc)
-        for cycle in [self.cycle, *(cycle for cycle, _ in self.pipeline)]:
-            if cycle is not None:
-                left: Any = cycle.scope.get(LEFT)
-                if left is not None:
-                    left()
+        self._tell_left()
 
     def data_received(self, data: bytes) -> None:
         if self._is_over:
@@ -137,3 +133,13 @@ class Connection(HttpToolsProtocol):
         self._refused = True
         self.transport.write_eof()
         self.loop.call_later(_LINGER_SECONDS, self.transport.close)
+        self._tell_left()  # nobody is answered any more
+
+    def _tell_left(self) -> None:
+        for cycle in [self.cycle, *(cycle for cycle, _ in self.pipeline)]:
+            if cycle is not None:
+                cycle.disconnected = not cycle.response_complete
+                cycle.message_event.set()
+                left: Any = cycle.scope.get(LEFT)
+                if left is not None:
+                    left()
