@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import signal
 from contextlib import suppress
 from pathlib import Path
 
@@ -71,3 +72,12 @@ def give_back_freed_memory() -> None:
     """Let the system have what is free now, after work that took more than what comes next; it may be kept else."""
     with suppress(OSError, TypeError, AttributeError):  # as above
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def die_with(parent: int) -> None:
+    """End this process when the thread of its parent that began it ends, even by a kill; only Linux can."""
+    at_death_of_parent = 1  # PR_SET_PDEATHSIG
+    with suppress(OSError, TypeError, AttributeError):
+        ctypes.CDLL(None).prctl(at_death_of_parent, signal.SIGKILL)
+        if os.getppid() != parent:  # it has gone already
+            os.kill(os.getpid(), signal.SIGKILL)

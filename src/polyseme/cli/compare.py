@@ -66,7 +66,7 @@ def compare(
       polyseme compare --corpus en=en.txt --corpus zh=zh.txt --families mbert,ulmfit --budget 10m --out report
       polyseme compare runs/bert runs/gpt2 --data test.txt --out report
     """
-    from polyseme.comparison.pacing import QUIET
+    from polyseme.comparison.children import QUIET
 
     os.environ.update(QUIET)  # before torch reads it
 

@@ -10,7 +10,7 @@ import os
 import queue
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
@@ -19,19 +19,18 @@ from typing import Any, Self
 
 import torch
 
+from polyseme.comparison import children
 from polyseme.comparison.asking import ask
 from polyseme.comparison.derived import Lexicon
 from polyseme.comparison.docstring_tasks import docstring_tasks
 from polyseme.comparison.labelled import Found, Task, bounded, find_tasks, write_task
 from polyseme.comparison.learning import linear_rows, plan_steps, step_seconds, tuned_rows
 from polyseme.comparison.measuring import measure_likelihood, measure_pairs, measure_senses, measure_words
-from polyseme.comparison.pacing import QUIET
 from polyseme.comparison.panels import example_rows, neighbour_rows
 from polyseme.comparison.preparing import RUNS
 from polyseme.comparison.results import Row
 from polyseme.comparison.settings import Bounds, ComparisonConfig
 from polyseme.comparison.splitting import TEXT, Split, open_text
-from polyseme.comparison.training import dying_with_parent
 from polyseme.errors import PolysemeError, TrainingError
 from polyseme.opening import load
 from polyseme.pretrained import Pretrained
@@ -40,7 +39,7 @@ from polyseme.text.samples import SAMPLES, sample
 _LEXICON = 1_000_000  # characters of the test text whose words are looked at
 _LARGE = 20_000_000  # parameters, from which on several threads are quicker than one
 _LOOK_SECONDS = 0.5
-_CHILD = "import sys; from polyseme.comparison.examining import main; main(*sys.argv[1:])"
+_CHILD = "from polyseme.comparison.examining import main; main(*sys.argv[1:])"
 
 Ask = Callable[[Pretrained], Iterable[Row]]
 
@@ -146,7 +145,9 @@ class Examination:
         self._processes: list[subprocess.Popen[str]] = []  # all that were begun
         self._free: queue.SimpleQueue[subprocess.Popen[str] | None] = queue.SimpleQueue()  # nothing: it is over
 
-    def answers(self, name: str, stages: Sequence[str]) -> Iterator[tuple[str, list[Row] | Exception | None]]:
+    def answers(
+        self, name: str, stages: Sequence[str]
+    ) -> Generator[tuple[str, list[Row] | Exception | None], None, None]:
         """What a family answers, stage by stage in order; nothing, now and then, while that takes time."""
         if self._number == 1:
             for stage in stages:
@@ -204,15 +205,14 @@ class Examination:
 
     def _begin(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-c", _CHILD, str(self.examiner.out)],
-            env={**os.environ, **QUIET},
+            children.command(_CHILD, str(self.examiner.out)),
+            env=children.environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
             start_new_session=True,  # Ctrl-C comes to us
-            preexec_fn=dying_with_parent(),
         )
 
 

@@ -12,9 +12,7 @@ import dataclasses
 import hashlib
 import json
 import math
-import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,13 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from polyseme.comparison import children
 from polyseme.errors import DataError, PolysemeError, TrainingError
 from polyseme.files import cache_folder, write_file
 from polyseme.machine import processor
 from polyseme.train.recipe import Recipe
-
-QUIET = {"OMP_WAIT_POLICY": "PASSIVE"}
-"""For processes whose time is measured: threads that wait by spinning take as long as others keep the machine busy."""
 
 FORMAT = 4  # counts changes of how it is measured
 
@@ -37,7 +33,7 @@ _LEAST_SECONDS, _MOST_SECONDS = 4.0, 60.0
 _EARLY = 0.05, 0.25  # of a run, between which it is seen whether it keeps its pace; the first steps have more to do
 _TOLERANCE = 0.03
 _WARM_UP_STEPS = 3
-_CHILD = "import sys; from polyseme.comparison.pacing import main; main(*sys.argv[1:])"
+_CHILD = "from polyseme.comparison.pacing import main; main(*sys.argv[1:])"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,12 +129,12 @@ def _ask_child(recipe: Recipe, seconds: float) -> Pace:
         asked.write_text(json.dumps(recipe.dump()), encoding="utf-8")
         limit = max(_LEAST_SECONDS, min(_MOST_SECONDS, _SHARE * seconds))
         ended = subprocess.run(
-            [sys.executable, "-c", _CHILD, str(asked), str(answer), str(limit)],
+            children.command(_CHILD, str(asked), str(answer), str(limit)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env={**os.environ, **QUIET},
+            env=children.environment(),
         )
         try:
             found = json.loads(answer.read_text(encoding="utf-8"))

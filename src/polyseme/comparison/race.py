@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -200,7 +201,8 @@ class Race:
                 share = done / chosen.steps if chosen.steps else 0.0
                 yield self._progress(f"training {', '.join(names)}", share=share)
                 continue
-            self._stop_if_asked()
+            if self._interruption.signal:
+                continue  # until all of them have saved
             try:
                 if name in again:
                     news = self._plan_again(event)
@@ -217,6 +219,7 @@ class Race:
             spent = f"{rows[0]['processor_seconds']:.0f} processor seconds"
             news = f"{name} {rows[0]['size']}: {rows[0]['steps']:,} steps, {spent}"
             yield self._progress(f"training {', '.join(names)}", share=1.0, news=news)
+        self._stop_if_asked()
         if again:
             yield from self._train(again)
 
@@ -264,18 +267,20 @@ class Race:
         end = self._finished + len(stages)
         self._finished = end - len(waiting)
         assert self._examination is not None
-        for stage, found in self._examination.answers(name, waiting):
-            if found is None:
-                yield self._progress(f"{name}: {stage}")
-                self._stop_if_asked()
-                continue
-            if isinstance(found, Exception):
-                self._fail(name, stage, found)
-                yield self._progress(f"{name}: {stage}", news=f"{name}, {stage}: {one_line(found)}")
-            else:
-                known = [row for row in found if row["row"] != "figure" or row["value"] is not None]
-                self.results.add(stage, known, family=name)
-            self._finished += 1
+        # Closed at once where somebody stops us, so that nobody waits for an answer that no one will give.
+        with closing(self._examination.answers(name, waiting)) as answers:
+            for stage, found in answers:
+                if found is None:
+                    yield self._progress(f"{name}: {stage}")
+                    self._stop_if_asked()
+                    continue
+                if isinstance(found, Exception):
+                    self._fail(name, stage, found)
+                    yield self._progress(f"{name}: {stage}", news=f"{name}, {stage}: {one_line(found)}")
+                else:
+                    known = [row for row in found if row["row"] != "figure" or row["value"] is not None]
+                    self.results.add(stage, known, family=name)
+                self._finished += 1
 
     # What is shown of all families together.
 

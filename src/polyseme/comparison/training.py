@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -15,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from polyseme.comparison.pacing import QUIET
+from polyseme.comparison import children
 from polyseme.machine import peak_memory
 from polyseme.train.run import read_history
 from polyseme.train.signals import Interruption
 
 _LOOK_SECONDS = 0.5
-_DIES_WITH_PARENT = 1  # PR_SET_PDEATHSIG of Linux
+_CHILD = "from polyseme.__main__ import main; main()"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,24 +92,14 @@ def _start(job: Job) -> _Child:
     job.log.parent.mkdir(parents=True, exist_ok=True)
     log = job.log.open("ab")
     process = subprocess.Popen(
-        [sys.executable, "-m", "polyseme", *job.arguments, "--resume"],
-        env={**os.environ, **QUIET},
+        children.command(_CHILD, *job.arguments, "--resume"),
+        env=children.environment(),
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
         start_new_session=True,  # Ctrl-C comes to us, and from us to them, once
-        preexec_fn=dying_with_parent(),
     )
     return _Child(job=job, process=process, log=log)
-
-
-def dying_with_parent() -> Callable[[], None] | None:
-    """What a child does first, so that it does not go on alone where we are killed; only Linux can."""
-    try:
-        control = ctypes.CDLL(None).prctl
-    except (OSError, TypeError, AttributeError):
-        return None
-    return lambda: control(_DIES_WITH_PARENT, signal.SIGKILL) and None
 
 
 def _look(child: _Child) -> Ended | None:
