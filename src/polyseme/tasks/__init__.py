@@ -53,6 +53,4 @@ def _read_apart(tasks: Mapping[str, TaskConfig], encoder: Encoder) -> None:
     for name, task in tasks.items():
         if task.kind not in ("pair", "similarity", "choice"):
             raise ConfigError(f"tuning.texts: {name} is not about texts that are compared; leave this setting away")
-    if encoder.layout == "marked":
-        raise ConfigError("tuning.texts: this family reads two texts between marks of a task; leave this setting away")
     encoder.layout = "apart"

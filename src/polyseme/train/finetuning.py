@@ -91,7 +91,8 @@ class Finetuning:
         encoder.spell(base.tokenizer)
         if recipe.tuning.start == "model":
             encoder.load_state_dict(base.encoder.state_dict())
-        tokenizer = add_marks(encoder, base.tokenizer)
+        apart = recipe.tuning.texts == "apart"  # then there is nothing to mark
+        tokenizer = base.tokenizer if apart else add_marks(encoder, base.tokenizer)
         training = cls(dataclasses.replace(recipe, model=encoder.config), tokenizer, encoder, sets)
         training._freeze()
         training.run = Run.create(out, training.recipe, tokenizer, first=training.learner)

@@ -111,7 +111,8 @@ def plan_tuning(
     values["tuning"] = {**({"dropout": _DROPOUTS[method]} if method in _DROPOUTS else {}), **values["tuning"]}
     sizes = base.encoder.config.model_dump()
     if method in ("full", "gradual") and "dropout" in sizes and base.encoder.layout != "apart":
-        sizes["dropout"] = 0.1  # few examples are seen often
+        # Few examples are seen often; but of two that are compared, what is dropped of each would be a difference.
+        sizes["dropout"] = 0.0 if values["tuning"].get("texts") == "apart" else 0.1
     given, tasks = values.get("model", {}), values.pop("task", {})
     for name, value in given.items():
         if name not in sizes or not (name == "dropout" or name.endswith("_dropout")):
@@ -134,7 +135,7 @@ def _compares_better(base: Base, kinds: set[str]) -> bool:
     correlation of 0.75 on SICK apart, and of 0.29 together. Those whose vectors of sentences are made to be compared
     do better apart too (MiniLM: 0.84 and 0.83), but need not for other tasks.
     """
-    if base.encoder.layout != "framed" or not kinds <= {"pair", "similarity", "choice"}:
+    if base.encoder.layout == "apart" or not kinds <= {"pair", "similarity", "choice"}:
         return False
     return tokens_read(base.recipe) < _GROWN or (kinds == {"similarity"} and (Path(base.name) / _OF_SENTENCES).exists())
 
