@@ -274,3 +274,18 @@ def test_interrupted_it_saves_and_goes_on(text, tasks, tmp_path):
     assert process.returncode == 130 and "the same command goes on" in said and "Traceback" not in said
     assert list((out / "runs" / "bert" / "checkpoints").iterdir())
     assert not [row for row in read_rows(out) if row["row"] in ("family", "failure")]
+
+
+@pytest.mark.slow
+def test_while_a_pace_is_found_it_stops_at_once(text, tmp_path):
+    """There is nothing to save then, and it would take a minute for each size."""
+    environment = {**os.environ, "POLYSEME_CACHE": str(tmp_path / "cache")}
+    line = [sys.executable, "-m", "polyseme", "compare", "--corpus", str(text), "--families", "bert", "--budget", "1h"]
+    with subprocess.Popen(
+        [*line, "--out", str(tmp_path / "out")], stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        while "pace" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=40)
+    assert process.returncode == 130 and "the same command goes on" in said and "Traceback" not in said

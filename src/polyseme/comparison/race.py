@@ -163,10 +163,12 @@ class Race:
         yield self._progress("choosing what to ask")
         self.examiner = Examiner(settings, self.out, self.given, split)
         self._examination = Examination(self.examiner)
+        self._stop_if_asked()
+        self._interruption.at_once = True
         for family in settings.families:
             yield self._progress(f"finding the pace of {family}")
             self.chosen[family] = self.starter.choose(family)
-            self._stop_if_asked()
+        self._interruption.at_once = False
         if settings.families:
             waiting = {name: one for name, one in self.chosen.items() if (name, "training") not in self.results.done}
             self.starter.check_room(waiting)
