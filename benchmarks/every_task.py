@@ -23,7 +23,8 @@ from typing import Any
 import polyseme as ps
 from bench import Row, arguments, machine, report
 from polyseme.models import FAMILIES
-from polyseme.text.labelled import TASKS, read_examples
+from polyseme.text.forms import TASKS
+from polyseme.text.labelled import read_examples
 from polyseme.text.samples import sample
 
 FIGURES = {"tag": "f1", "similarity": "spearman", "span": "f1"}  # of the others, accuracy

@@ -21,7 +21,8 @@ import numpy as np
 from bench import Row, arguments, report
 from polyseme import finetune
 from polyseme.models.directory import read_json
-from polyseme.text.labelled import TASKS, find_labels, read_examples
+from polyseme.text.forms import TASKS
+from polyseme.text.labelled import find_labels, read_examples
 from polyseme.train.finetuning import SCORES
 from polyseme.train.run import read_history
 

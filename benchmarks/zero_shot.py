@@ -19,7 +19,7 @@ from pathlib import Path
 from bench import Row, arguments, report
 from every_task import FIGURES, file_of, majority
 from polyseme import adapt, finetune
-from polyseme.text.labelled import TASKS
+from polyseme.text.forms import TASKS
 from polyseme.text.samples import sample
 from polyseme.text.sentences import split_sentences
 

@@ -45,8 +45,9 @@ from polyseme.tasks import Task, Tuning
 from polyseme.tasks.layout import Layout
 from polyseme.tensors import Batch, runs
 from polyseme.text.corpus import Corpus
-from polyseme.text.labelled import TASKS as FORMS
-from polyseme.text.labelled import Example, examples_of, read_examples
+from polyseme.text.forms import TASKS as FORMS
+from polyseme.text.labelled import examples_of, read_examples
+from polyseme.text.records import Example
 from polyseme.text.samples import sample_text
 from polyseme.text.sentences import split_sentences
 from polyseme.text.tokenizer import Specials, Tokenizer

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 import polyseme as ps
-from polyseme.text.labelled import TASKS, stream_examples
+from polyseme.text.forms import TASKS
+from polyseme.text.labelled import stream_examples
 
 MODULE = sys.modules["polyseme.cli.predict"]  # its name is the command's as well
 QUICK = ["plan.threads=1", "data.num_rows=4", "data.length=48"]

@@ -13,7 +13,8 @@ from polyseme.comparison.labelled import bounded, find_tasks, label_counts, writ
 from polyseme.comparison.learning import draw, plan_steps
 from polyseme.comparison.linear import Vectors, probe
 from polyseme.errors import ConfigError, DataError
-from polyseme.text.labelled import TASKS, ClassifyExample, SimilarityExample, TagExample, read_examples
+from polyseme.text.forms import TASKS, ClassifyExample, SimilarityExample, TagExample
+from polyseme.text.labelled import read_examples
 from polyseme.text.town import Town, write
 from polyseme.train.sets import Labelled
 from polyseme.train.tuning_recipe import LabelledConfig

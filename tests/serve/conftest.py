@@ -11,7 +11,7 @@ import polyseme as ps
 from polyseme.models import FAMILIES
 from polyseme.objectives import build_objective
 from polyseme.pretrained import Pretrained
-from polyseme.text.labelled import TASKS
+from polyseme.text.forms import TASKS
 from polyseme.text.tokenizer import Tokenizer
 from polyseme.train.recipe import Recipe
 

@@ -10,7 +10,7 @@ import torch
 from polyseme.models import FAMILIES
 from polyseme.tasks import TASKS, TuningConfig, build_tuning, read_task
 from polyseme.tasks.layout import Layout, add_marks
-from polyseme.text.labelled import (
+from polyseme.text.forms import (
     Answer,
     ChoiceExample,
     ClassifyExample,

@@ -8,7 +8,8 @@ from made_up import KINDS, examples, tuned
 from polyseme.tasks.classify import Classified
 from polyseme.tasks.span import ALWAYS, Answered
 from polyseme.tasks.tag import Tagged, TaggedWord
-from polyseme.text.labelled import SpanExample, TagExample, examples_of
+from polyseme.text.forms import SpanExample, TagExample
+from polyseme.text.labelled import examples_of
 from polyseme.text.windows import Answer, Answers
 
 TYPED = ["  the old  dog\tsaw a red\u3000house ", "他在 river 边看见red dog，又走了", "a"]

@@ -12,7 +12,8 @@ from made_up import KINDS
 import polyseme as ps
 from polyseme.making import open_base
 from polyseme.models import FAMILIES
-from polyseme.text.labelled import TASKS, read_examples
+from polyseme.text.forms import TASKS
+from polyseme.text.labelled import read_examples
 from polyseme.text.town import write
 from polyseme.train.finetuning import Finetuning
 from polyseme.train.tuning_recipe import plan_tuning

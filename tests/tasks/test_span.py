@@ -8,7 +8,7 @@ import torch
 from made_up import ANIMALS, COLOURS, DIFFERENT, FILLERS, SOME, check_learning, examples, some, tuned, with_one
 
 from polyseme.tasks.span import ALWAYS, SpanConfig
-from polyseme.text.labelled import Answer
+from polyseme.text.forms import Answer
 
 
 @pytest.mark.parametrize("family", SOME)

@@ -5,7 +5,7 @@ import torch
 from made_up import DIFFERENT, SOME, check_learning, examples, tuned
 
 from polyseme.tensors import IGNORED
-from polyseme.text.labelled import TagExample
+from polyseme.text.forms import TagExample
 
 ODD = ("Redd", "\u200b", "blueish-dog", "X" * 60, "红色", "new york", "cat")
 

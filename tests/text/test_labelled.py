@@ -8,23 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polyseme.errors import ConfigError, DataError
-from polyseme.text.labelled import (
+from polyseme.text.forms import (
     TASKS,
     Answer,
     ChoiceExample,
     ClassifyExample,
     PairExample,
-    RowError,
     SimilarityExample,
     SpanExample,
     TagExample,
-    examples_of,
-    find_labels,
-    guess_task,
-    read_examples,
-    require_labels,
-    stream_examples,
 )
+from polyseme.text.labelled import examples_of, find_labels, guess_task, read_examples, require_labels, stream_examples
+from polyseme.text.records import RowError
 from polyseme.text.town import Town, write
 
 CLASSIFY = [{"text": "a fine day", "label": "good"}, {"text": "雨，又是雨", "label": "bad"}]

@@ -15,7 +15,8 @@ import polyseme as ps
 from polyseme import CheckpointError, ConfigError, DataError
 from polyseme.making import name_tasks, open_base
 from polyseme.tasks.layout import Layout
-from polyseme.text.labelled import TASKS, read_examples
+from polyseme.text.forms import TASKS
+from polyseme.text.labelled import read_examples
 from polyseme.train.checkpoint import load_checkpoint
 from polyseme.train.finetuning import LABELS, SCORES, Finetuning
 from polyseme.train.run import CHECKPOINTS, read_history

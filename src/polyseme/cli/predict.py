@@ -15,7 +15,7 @@ from polyseme.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from polyseme.pretrained import Pretrained
-    from polyseme.text.labelled import Example
+    from polyseme.text.records import Example
 
 _BLOCK = 1024  # examples that are held at once
 _LONG = ("passage", "choices")  # what tables leave out

@@ -14,7 +14,7 @@ from typing import Any
 from polyseme.comparison.labelled import Task
 from polyseme.comparison.splitting import position
 from polyseme.text.docstrings import digest, parameters_of
-from polyseme.text.labelled import ClassifyExample, PairExample, TagExample
+from polyseme.text.forms import ClassifyExample, PairExample, TagExample
 from polyseme.text.samples import sample
 from polyseme.text.sentences import split_sentences
 

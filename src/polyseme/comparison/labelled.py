@@ -23,21 +23,10 @@ from polyseme.config import Config, nearest
 from polyseme.errors import ConfigError, DataError
 from polyseme.files import whole_folder
 from polyseme.tasks.metrics import marks_entities
-from polyseme.text.labelled import TASKS as FORMS
-from polyseme.text.labelled import (
-    ChoiceExample,
-    ClassifyExample,
-    Example,
-    PairExample,
-    SimilarityExample,
-    SpanExample,
-    TagExample,
-    find_labels,
-    guess_task,
-    read_examples,
-    require_answers,
-    require_labels,
-)
+from polyseme.text.forms import TASKS as FORMS
+from polyseme.text.forms import ChoiceExample, ClassifyExample, PairExample, SimilarityExample, SpanExample, TagExample
+from polyseme.text.labelled import find_labels, guess_task, read_examples, require_answers, require_labels
+from polyseme.text.records import Example
 
 SUITES = {"words": "words", "minimal_pairs": "minimal-pairs", "senses": "senses"}
 METRICS = {"classify": "accuracy", "pair": "accuracy", "similarity": "spearman", "choice": "accuracy", "span": "f1"}

@@ -20,8 +20,10 @@ from pathlib import Path
 from polyseme.errors import DataError
 from polyseme.evaluate.templates import Language, Template, between, language_of, template
 from polyseme.text.corpus import Reader, format_of
-from polyseme.text.labelled import ChoiceExample, Record, SpanExample, find_file, read_examples
+from polyseme.text.forms import ChoiceExample, SpanExample
+from polyseme.text.labelled import find_file, read_examples
 from polyseme.text.parallel import Parallel
+from polyseme.text.records import Record
 from polyseme.text.spacing import Spacing
 from polyseme.text.units import choose_segmenter
 

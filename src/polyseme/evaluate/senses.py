@@ -25,7 +25,7 @@ from polyseme.inside.nearness import tell_senses, unit
 from polyseme.inside.occurrences import Occurrence, draw, place_in
 from polyseme.inside.senses import read_vectors
 from polyseme.text.corpus import FORMATS, Reader
-from polyseme.text.labelled import Record
+from polyseme.text.records import Record
 
 _TABLES = tuple(ending for ending, format in FORMATS.items() if format != "txt")
 _MEASURE = "balanced 1-NN accuracy"

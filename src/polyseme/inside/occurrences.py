@@ -20,7 +20,7 @@ from typing import Any, Literal, Self, TypeVar
 from polyseme.config import nearest
 from polyseme.errors import ConfigError, DataError
 from polyseme.text.corpus import GIVEN, Corpus, Reader
-from polyseme.text.labelled import Record
+from polyseme.text.records import Record
 from polyseme.text.samples import SAMPLES, sample
 from polyseme.text.sentences import split_sentences
 from polyseme.text.vocabulary import IDEOGRAPHS

@@ -22,7 +22,7 @@ from polyseme.tasks.features import Features, Mixed, Recurrent, Top
 from polyseme.tasks.layout import Layout
 from polyseme.tasks.several import Several
 from polyseme.tensors import IGNORED, Batch, Encoded, Outcome, State
-from polyseme.text.labelled import Example
+from polyseme.text.records import Example
 
 Asked = TypeVar("Asked", bound=Example)
 Prediction = TypeVar("Prediction")

@@ -16,7 +16,7 @@ from polyseme.tasks.layout import Layout
 from polyseme.tasks.metrics import accuracy
 from polyseme.tasks.texts import text_features, text_head, text_vectors
 from polyseme.tensors import IGNORED, Batch, Encoded
-from polyseme.text.labelled import ChoiceExample
+from polyseme.text.forms import ChoiceExample
 
 
 class ChoiceConfig(TaskConfig):

@@ -17,7 +17,8 @@ from polyseme.tasks.examples import Item
 from polyseme.tasks.metrics import accuracy, macro_f1, matthews
 from polyseme.tasks.texts import TextTask
 from polyseme.tensors import IGNORED
-from polyseme.text.labelled import ClassifyExample, PairExample, find_labels
+from polyseme.text.forms import ClassifyExample, PairExample
+from polyseme.text.labelled import find_labels
 
 BALANCED = "balanced"
 """What weights are called that make every class count as much as any other."""

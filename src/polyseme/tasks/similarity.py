@@ -17,7 +17,7 @@ from polyseme.tasks.examples import Item
 from polyseme.tasks.metrics import pearson, spearman
 from polyseme.tasks.texts import TextTask
 from polyseme.tensors import IGNORED
-from polyseme.text.labelled import SimilarityExample
+from polyseme.text.forms import SimilarityExample
 
 
 class SimilarityConfig(TaskConfig):

@@ -21,7 +21,7 @@ from polyseme.tasks.examples import Item
 from polyseme.tasks.layout import Layout
 from polyseme.tasks.metrics import Language, best_threshold, score_answer, score_answers
 from polyseme.tensors import IGNORED, Batch, Encoded
-from polyseme.text.labelled import SpanExample
+from polyseme.text.forms import SpanExample
 from polyseme.text.tokenizer import Tokens
 from polyseme.text.windows import Answer, Answers, Windows
 

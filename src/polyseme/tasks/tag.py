@@ -24,7 +24,8 @@ from polyseme.tasks.features import Features
 from polyseme.tasks.layout import Layout, Token
 from polyseme.tasks.metrics import Counts, entity_counts, find_entities, marks_entities, tag_accuracy
 from polyseme.tensors import IGNORED, Batch, Encoded
-from polyseme.text.labelled import TagExample, find_labels
+from polyseme.text.forms import TagExample
+from polyseme.text.labelled import find_labels
 from polyseme.text.tokenizer import Tokens
 
 Word = tuple[str, int, int]  # with its first character and one behind its last

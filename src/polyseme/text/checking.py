@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING, Self
 
 from polyseme.config import nearest
 from polyseme.errors import ConfigError
-from polyseme.text.labelled import (
-    TASKS,
-    ChoiceExample,
-    Example,
-    RowError,
-    SimilarityExample,
-    SpanExample,
-    TagExample,
-    find_file,
-    guess_task,
-    read_examples,
-)
+from polyseme.text.forms import TASKS, ChoiceExample, SimilarityExample, SpanExample, TagExample
+from polyseme.text.labelled import find_file, guess_task, read_examples
+from polyseme.text.records import Example, RowError
 
 if TYPE_CHECKING:
     from polyseme.text.tokenizer import Tokenizer

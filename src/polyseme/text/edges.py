@@ -18,15 +18,9 @@ from typing import Any
 from polyseme.config import nearest
 from polyseme.errors import ConfigError, DataError
 from polyseme.text.corpus import Reader, format_of, place_of
-from polyseme.text.labelled import (
-    ClassifyExample,
-    Record,
-    RowError,
-    TagExample,
-    find_file,
-    guess_task,
-    read_examples,
-)
+from polyseme.text.forms import ClassifyExample, TagExample
+from polyseme.text.labelled import find_file, guess_task, read_examples
+from polyseme.text.records import Record, RowError
 
 KINDS = ("pos", "dependencies", "tag", "classify", "edges")
 _OF_CONLLU = ("pos", "dependencies")

@@ -14,7 +14,7 @@ from polyseme.errors import ConfigError, DataError
 from polyseme.files import sha256
 from polyseme.tasks import TASKS, TaskConfig
 from polyseme.tasks.classify import BALANCED, balance
-from polyseme.text.labelled import TASKS as FORMS
+from polyseme.text.forms import TASKS as FORMS
 from polyseme.text.labelled import find_file, read_examples, require_answers, require_labels
 from polyseme.train.tuning_recipe import LabelledConfig, read_tasks
 
