@@ -25,7 +25,7 @@ FRAMED = [name for name, family in FAMILIES.items() if family.layout == "framed"
 LEARNABLE = {
     "classify": [name for name in FAMILIES if name != "elmo"],
     "pair": [],
-    "similarity": [*STATIC, "nnlm", "elmo", "ulmfit", "transformer"],
+    "similarity": [*STATIC, "nnlm", "elmo", "ulmfit", "transformer", "gpt", "gpt2", *FRAMED],
     "choice": [],
     "tag": list(FAMILIES),
     "span": ["svd", "nnlm", "cbow", "skipgram"],
