@@ -9,7 +9,7 @@ import torch
 
 from polyseme.comparison import linear
 from polyseme.comparison.docstring_tasks import docstring_tasks
-from polyseme.comparison.labelled import bounded, find_tasks, label_counts, write_task
+from polyseme.comparison.labelled import Task, bounded, find_tasks, label_counts, write_task
 from polyseme.comparison.learning import draw, plan_steps
 from polyseme.comparison.linear import Vectors, probe
 from polyseme.errors import ConfigError, DataError
@@ -134,7 +134,7 @@ def separable(kind, number, seed):
             TagExample(words=("a", "b"), tags=tuple("O" if row[0] > 0 else "B-X" for row in pair), **place)
             for pair in vectors.reshape(-1, 2, 6)
         ]
-    return examples, Vectors(layers=[noise, vectors], lengths=[number // len(examples)] * len(examples))
+    return examples, Vectors(layers=[noise, vectors], places=np.arange(number))
 
 
 def test_ridge_is_the_same_by_rows_and_by_columns():
@@ -166,14 +166,53 @@ def test_turned_rows_teach_the_same(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["classify", "similarity", "tag"])
 def test_probes_find_the_layer_and_the_answer(kind):
-    from polyseme.comparison.labelled import Task
-
     sides = {side: separable(kind, 200, seed) for seed, side in enumerate(("train", "dev", "test"))}
     task = Task(name="made up", kind=kind, sides={side: examples for side, (examples, _) in sides.items()})
     vectors = {side: found for side, (_, found) in sides.items()}
     found = probe(task, vectors, draw(task, 100, 0))
     assert found.layer == 1 and found.value > 0.9
     assert probe(task, vectors, draw(task, 4, 0)).value < found.value  # fewer rows than columns
+
+
+def test_words_are_learnt_from_all_sentences_alike(monkeypatch):
+    """Of more words than probes bear, some of each sentence; of texts, all."""
+    monkeypatch.setattr(linear, "_MOST_WORDS", 30)
+    (examples, vectors), (texts, _) = separable("tag", 200, 0), separable("classify", 200, 0)
+    task, other = (
+        Task(name="made up", kind=kind, sides=dict.fromkeys(("train", "dev", "test"), some))
+        for kind, some in (("tag", examples), ("classify", texts))
+    )
+    few, all_of_them = linear._learnt(task, [3, 1]), linear._learnt(task, range(100))
+    assert few.tolist() == [2, 3, 6, 7]
+    assert len(all_of_them) == 30 and all_of_them[0] == 0 and np.all(np.diff(all_of_them) // 6 == 1)
+    assert len(linear._learnt(other, range(200))) == 200
+    some = Vectors(layers=[layer[all_of_them] for layer in vectors.layers], places=all_of_them)
+    sides = dict.fromkeys(("dev", "test"), vectors)
+    assert probe(task, {**sides, "train": some}, range(100)) == probe(task, {**sides, "train": vectors}, range(100))
+
+
+def test_a_word_is_the_mean_of_its_pieces():
+    layer = np.arange(10, dtype=np.float32).reshape(5, 2)
+    found = linear._means(np.array([0, 2, 2, 5]), np.array([1, 2, 5, 5]), 5) @ layer
+    assert found.dtype == np.float32 and np.array_equal(found, [layer[0], [0, 0], layer[2:5].mean(0), [0, 0]])
+
+
+def test_rows_of_zeros_teach_the_same():
+    """What only holds the other numbers is read as what holds all."""
+    sides = {side: separable("classify", 200, seed) for seed, side in enumerate(("train", "dev", "test"))}
+    task = Task(name="made up", kind="classify", sides={side: examples for side, (examples, _) in sides.items()})
+    dense = {}
+    for side, (_, found) in sides.items():
+        layers = [np.pad(layer * (np.abs(layer) > 0.5), ((0, 0), (0, 94))) for layer in found.layers]
+        dense[side] = replace(found, layers=layers)
+    packed = {
+        side: replace(found, layers=[linear._packed(layer) for layer in found.layers]) for side, found in dense.items()
+    }
+    assert all(layer.nnz < 0.1 * 200 * 100 for found in packed.values() for layer in found.layers)
+    stacked = linear._stacked([packed["dev"].layers[0], dense["test"].layers[0]])
+    assert np.array_equal(stacked.toarray(), np.concatenate([dense[side].layers[0] for side in ("dev", "test")]))
+    found = probe(task, packed, range(200))
+    assert found == probe(task, dense, range(200)) and found.value > 0.7
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import shutil
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +43,16 @@ def linear_rows(model: Pretrained, task: Task, labels: Sequence[int], seeds: Seq
     """The scores of linear probes."""
     if task.kind not in KINDS:
         return
-    vectors = read_sides(model, task)
-    for number in label_counts(task, labels):
+    draws = {number: [tuple(draw(task, number, seed)) for seed in seeds] for number in label_counts(task, labels)}
+    vectors = read_sides(model, task, chain(*draws.values()))
+    for number, drawn in draws.items():
         started = time.perf_counter()
-        found = [probe(task, vectors, draw(task, number, seed)) for seed in seeds]
-        values = [fitted.value for fitted in found if fitted.value is not None]
+        # Where all examples are learnt from, every seed draws the same.
+        fitted = {numbers: probe(task, vectors, numbers) for numbers in set(drawn)}
+        found = [fitted[numbers] for numbers in drawn]
+        values = [one.value for one in found if one.value is not None]
         if len(values) == len(found):
-            layers = statistics.mode([fitted.layer for fitted in found])
+            layers = statistics.mode([one.layer for one in found])
             yield _row(task, "linear", number, values, time.perf_counter() - started, layer=layers)
 
 
