@@ -252,6 +252,18 @@ def test_who_reads_two_texts_apart(models, tmp_path):
     assert tokens_read(lost) == float("inf")
 
 
+def test_rates_go_by_what_starts_from_nothing(models, corpus_file, tmp_path):
+    """Vectors without context have networks above them; a network that has learnt bears less."""
+    ps.pretrain("svd", corpus=corpus_file, out=tmp_path / "svd", size="tiny", settings=["plan.threads=1"])
+
+    def rate(model, method="full"):
+        given = {"data": {}, "tuning": {"method": method}, "plan": {}}
+        return plan_tuning(open_base(model), {"tag": "tag"}, **given)["plan"]["rate"]
+
+    assert rate(tmp_path / "svd") == rate(tmp_path / "svd", "frozen") == rate(models / "bert", "frozen") == 5e-3
+    assert rate(models / "bert") < 5e-3
+
+
 def test_what_cannot_be_read_apart(begin, models, files, tmp_path):
     with pytest.raises(ConfigError, match="not about texts that are compared"):
         begin(models / "bert", files, tmp_path / "a", "tuning.texts=apart")
