@@ -242,8 +242,8 @@ def test_a_run_off_its_pace_begins_again_and_then_every_run_keeps_it(text, tmp_p
     monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path / "cache"))
     tried = pacing._ask_child
 
-    def too_slow(recipe, seconds):
-        found = tried(recipe, seconds)
+    def too_slow(*asked):
+        found = tried(*asked)
         return replace(found, step=4 * found.step, early_step=4 * found.early_step)
 
     monkeypatch.setattr(pacing, "_ask_child", too_slow)

@@ -10,6 +10,7 @@ from polyseme.comparison.settings import ComparisonConfig
 from polyseme.comparison.sizing import choose, count_parameters
 from polyseme.errors import ConfigError, DataError
 from polyseme.train.recipe import Recipe
+from polyseme.train.signals import Interruption
 
 TINY = ["model.vocab_size=400", "model.width=32", "model.max_length=48", "data.length=32", "plan.batch_tokens=256"]
 TINY += ["plan.threads=1"]
@@ -61,19 +62,20 @@ def test_a_run_that_does_not_keep_its_pace_shows_a_better_one():
 def test_a_pace_is_measured_once(monkeypatch, corpus_file, tmp_path):
     monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path))
     asked = []
-    monkeypatch.setattr(
-        pacing, "_ask_child", lambda recipe, seconds: asked.append(recipe) or pace(step=float(len(asked)))
-    )
+    monkeypatch.setattr(pacing, "_ask_child", lambda recipe, *_: asked.append(recipe) or pace(step=float(len(asked))))
     recipe = Recipe.preset("bert", "tiny", TINY, data={"corpus": [str(corpus_file)]})
     longer = Recipe.preset("bert", "tiny", [*TINY, "plan.budget=9h", "plan.seed=4"], data={"corpus": ["elsewhere"]})
     wider = Recipe.preset("bert", "tiny", [*TINY, "model.width=64"], data={"corpus": [str(corpus_file)]})
-    assert [find_pace(one, fingerprint="a", seconds=60).step for one in (recipe, recipe, longer)] == [1, 1, 1]
-    assert find_pace(wider, fingerprint="a", seconds=60).step == 2
-    assert find_pace(recipe, fingerprint="b", seconds=60).step == 3
+    assert [
+        find_pace(one, fingerprint="a", seconds=60, interruption=Interruption()).step
+        for one in (recipe, recipe, longer)
+    ] == [1, 1, 1]
+    assert find_pace(wider, fingerprint="a", seconds=60, interruption=Interruption()).step == 2
+    assert find_pace(recipe, fingerprint="b", seconds=60, interruption=Interruption()).step == 3
     threaded = Recipe.preset("bert", "tiny", [*TINY, "plan.threads=2"], data={"corpus": [str(corpus_file)]})
-    assert find_pace(threaded, fingerprint="a", seconds=60).step == 4
+    assert find_pace(threaded, fingerprint="a", seconds=60, interruption=Interruption()).step == 4
     settle(recipe, pace(step=7.0), fingerprint="b")
-    assert find_pace(longer, fingerprint="b", seconds=60) == pace(step=7.0, settled=True)
+    assert find_pace(longer, fingerprint="b", seconds=60, interruption=Interruption()) == pace(step=7.0, settled=True)
     assert remembered("other", ["a"], lambda: 5) == remembered("other", ["a"], lambda: 6) == 5
 
 
@@ -115,10 +117,10 @@ def test_tables_need_more_text_and_repetition_counts_little():
     table = {"inner_parameters": 0, "step": 0.001, "vocab_size": 20_000}
     paces = {
         "tiny": pace(**table, parameters=500_000),
-        "small": pace(**table, parameters=2_000_000, corpus_tokens=2_000_000),
+        "small": pace(**table, parameters=2_000_000, corpus_tokens=1_400_000),
     }
-    assert chosen(settings(), paces, "skipgram")[0].size == "tiny"  # 16 times 2M tokens are not 20 times 2M numbers
-    paces["small"] = pace(**table, parameters=2_000_000, corpus_tokens=3_000_000)
+    assert chosen(settings(), paces, "skipgram")[0].size == "tiny"  # 16 times 1.4M tokens are not 12 times 2M numbers
+    paces["small"] = pace(**table, parameters=2_000_000, corpus_tokens=1_600_000)
     assert chosen(settings(), paces, "skipgram")[0].size == "small"
 
 

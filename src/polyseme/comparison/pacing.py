@@ -25,6 +25,7 @@ from polyseme.errors import DataError, PolysemeError, TrainingError
 from polyseme.files import cache_folder, write_file
 from polyseme.machine import processor
 from polyseme.train.recipe import Recipe
+from polyseme.train.signals import Interruption
 
 FORMAT = 4  # counts changes of how it is measured
 
@@ -33,6 +34,7 @@ _LEAST_SECONDS, _MOST_SECONDS = 4.0, 60.0
 _EARLY = 0.05, 0.25  # of a run, between which it is seen whether it keeps its pace; the first steps have more to do
 _TOLERANCE = 0.03
 _WARM_UP_STEPS = 3
+_LOOK_SECONDS = 0.1
 _CHILD = "from polyseme.comparison.pacing import main; main(*sys.argv[1:])"
 
 
@@ -72,10 +74,11 @@ class Pace:
         return dataclasses.replace(self, step=self.step * ratio, early_step=self.early_step * ratio)
 
 
-def find_pace(recipe: Recipe, *, fingerprint: str, seconds: float) -> Pace:
+def find_pace(recipe: Recipe, *, fingerprint: str, seconds: float, interruption: Interruption) -> Pace:
     """The pace of a recipe on a text, measured now if it never was on this machine."""
     key = _key(recipe, fingerprint)
-    return Pace(**remembered("pretraining", key, lambda: dataclasses.asdict(_ask_child(recipe, seconds))))
+    found = remembered("pretraining", key, lambda: dataclasses.asdict(_ask_child(recipe, seconds, interruption)))
+    return Pace(**found)
 
 
 def settle(recipe: Recipe, pace: Pace, *, fingerprint: str) -> None:
@@ -122,24 +125,32 @@ def _remember(path: Path, found: Any) -> None:
         raise DataError(f"{path} cannot be written ({error.strerror}); make room or set POLYSEME_CACHE") from None
 
 
-def _ask_child(recipe: Recipe, seconds: float) -> Pace:
+def _ask_child(recipe: Recipe, seconds: float, interruption: Interruption) -> Pace:
     """Measure in a process of its own, as the training will be in one."""
     with tempfile.TemporaryDirectory() as folder:
-        asked, answer = Path(folder) / "asked.json", Path(folder) / "answer.json"
+        asked, answer, log = (Path(folder) / name for name in ("asked.json", "answer.json", "log.txt"))
         asked.write_text(json.dumps(recipe.dump()), encoding="utf-8")
         limit = max(_LEAST_SECONDS, min(_MOST_SECONDS, _SHARE * seconds))
-        ended = subprocess.run(
-            children.command(_CHILD, str(asked), str(answer), str(limit)),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            env=children.environment(),
-        )
+        with (
+            log.open("wb") as said,
+            subprocess.Popen(
+                children.command(_CHILD, str(asked), str(answer), str(limit)),
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                env=children.environment(),
+                start_new_session=True,  # Ctrl-C comes to us
+            ) as child,
+        ):
+            while child.poll() is None:
+                if interruption.signal:
+                    child.kill()
+                    raise KeyboardInterrupt
+                time.sleep(_LOOK_SECONDS)
         try:
             found = json.loads(answer.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            last = (ended.stderr.strip().splitlines() or [f"it ended with {ended.returncode}"])[-1]
+            lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            last = lines[-1] if lines else f"it ended with {child.returncode}"
             raise TrainingError(f"{recipe.family} could not be tried ({last:.200})") from None
     if "error" in found:
         raise DataError(f"{recipe.family}: {found['error']}")

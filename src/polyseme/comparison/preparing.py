@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from polyseme.comparison.training import Job
 from polyseme.errors import CheckpointError
 from polyseme.files import require_space
 from polyseme.train.recipe import Recipe
+from polyseme.train.signals import Interruption
 
 RUNS = "runs"
 
@@ -42,15 +45,22 @@ class Starter:
     def _threads(self, family: str) -> int:
         return 1 if family in _ONE_THREAD else self.settings.threads
 
-    def choose(self, family: str) -> Chosen:
-        """The size and the steps of a family."""
+    def choose(self, families: Sequence[str], interruption: Interruption) -> dict[str, Chosen]:
+        """The size and the steps of families that are trained side by side, and are tried so too."""
+        with ThreadPoolExecutor(len(families)) as pool:
+            found = pool.map(lambda family: self._choose(family, interruption), families)
+            return dict(zip(families, found, strict=True))
+
+    def _choose(self, family: str, interruption: Interruption) -> Chosen:
         paces: dict[str, Pace] = {}
 
         def pace_of(size: str) -> Pace:
             if size not in paces:
                 seconds = self.settings.processor_seconds or 0.0
                 fingerprint = self.settings.fingerprint
-                paces[size] = find_pace(self.recipe(family, size), fingerprint=fingerprint, seconds=seconds)
+                paces[size] = find_pace(
+                    self.recipe(family, size), fingerprint=fingerprint, seconds=seconds, interruption=interruption
+                )
             return paces[size]
 
         return choose(family, self.settings, pace_of, lambda size: self.recipe(family, size))

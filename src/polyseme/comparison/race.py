@@ -128,8 +128,7 @@ class Race:
         try:
             with interruptible() as self._interruption:
                 yield from self._prepare()
-                for first in range(0, len(names), self.settings.parallel):
-                    group = names[first : first + self.settings.parallel]
+                for group in _groups(names, self.settings.parallel):
                     yield from self._train([name for name in group if (name, "training") not in self.results.done])
                     for name in group:
                         yield from self._measure(name)
@@ -163,12 +162,10 @@ class Race:
         yield self._progress("choosing what to ask")
         self.examiner = Examiner(settings, self.out, self.given, split)
         self._examination = Examination(self.examiner)
-        self._stop_if_asked()
-        self._interruption.at_once = True
-        for family in settings.families:
-            yield self._progress(f"finding the pace of {family}")
-            self.chosen[family] = self.starter.choose(family)
-        self._interruption.at_once = False
+        for families in _groups(settings.families, settings.parallel):
+            self._stop_if_asked()
+            yield self._progress(f"finding the pace of {', '.join(families)}")
+            self.chosen |= self.starter.choose(families, self._interruption)
         if settings.families:
             waiting = {name: one for name, one in self.chosen.items() if (name, "training") not in self.results.done}
             self.starter.check_room(waiting)
@@ -233,7 +230,7 @@ class Race:
         # In this order, so that one that is broken off here finds the run and what it was told, or neither.
         shutil.rmtree(ended.job.folder, ignore_errors=True)
         self.starter.settle(name, before.size, before.pace)
-        self.chosen[name] = self.starter.choose(name)
+        self.chosen |= self.starter.choose([name], self._interruption)
         return f"{name} begins again: {before.steps:,} steps would not take the time that its budget has"
 
     def _trained(self, ended: Ended) -> list[Row]:
@@ -328,6 +325,11 @@ class Race:
 
     def _progress(self, what: str, *, share: float = 0.0, news: str = "") -> Progress:
         return Progress(what=what, done=self._finished, total=self._total, share=share, news=news)
+
+
+def _groups(names: Sequence[str], size: int) -> list[Sequence[str]]:
+    """Those that are trained side by side."""
+    return [names[first : first + size] for first in range(0, len(names), size)]
 
 
 def _take(settings: ComparisonConfig, out: Path) -> Path | None:

@@ -14,7 +14,6 @@ class Interruption:
     """Whether somebody asked to stop, and by which signal."""
 
     signal: int = 0
-    at_once: bool = False  # whether there is nothing to save before
 
 
 @contextmanager
@@ -30,8 +29,6 @@ def interruptible() -> Iterator[Interruption]:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
         interruption.signal = number
-        if interruption.at_once:
-            raise KeyboardInterrupt
 
     before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
