@@ -166,7 +166,7 @@ def _rate(base: Base) -> float:
     That is half of the highest rate that it had known, which is also best for the small ones of ours: a BERT of fifteen
     minutes came to F1 0.52 of snips at 3e-4, 0.61 at its half, 1e-3. Those that read texts apart have large heads of
     their own, which start from nothing; vectors without context have LSTMs above them, which bear as much as where the
-    vectors stay (`frozen`): Chinese names in 900 steps by an SVD came to F1 0.18 at 1e-3, 0.41 at 5e-3.
+    vectors stay (`frozen`): Chinese names in 900 steps by an SVD came to F1 0.18 at 1e-3, 0.41 at 5e-3 (one seed).
     """
     if base.encoder.context == "none":
         return float(_PLANS["frozen"]["rate"])
