@@ -1,11 +1,12 @@
 """Steps from processor time, paces that are remembered, sizes by a rule."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from polyseme.comparison import pacing
-from polyseme.comparison.pacing import Pace, find_pace, measure, remembered, settle
+from polyseme.comparison.pacing import Pace, find_pace, keep, measure, remembered
 from polyseme.comparison.settings import ComparisonConfig
 from polyseme.comparison.sizing import choose, count_parameters
 from polyseme.errors import ConfigError, DataError
@@ -22,7 +23,7 @@ def settings(**values):
 
 
 def pace(**values):
-    usual = {"step": 0.1, "early_step": 0.08, "start": 1.0, "step_tokens": 1000, "corpus_tokens": 10_000_000}
+    usual = {"step": 0.1, "growth": 1.25, "start": 1.0, "step_tokens": 1000, "corpus_tokens": 10_000_000}
     usual |= {
         "vocab_size": 8192,
         "parameters": 1_500_000,
@@ -55,8 +56,41 @@ def test_a_run_that_does_not_keep_its_pace_shows_a_better_one():
     assert pace(settled=True).corrected(after(1250, 200.0), 5000) is None
     assert pace(own_steps=5000).corrected(after(1250, 200.0), 5000) is None, "it ends by itself"
     slower = pace().corrected(after(1250, 96.0), 5000)
-    assert slower.early_step == pytest.approx(0.096) and slower.step == pytest.approx(0.12)
-    assert slower.steps_in(600) == 4992
+    assert slower.step == pytest.approx(0.12) and slower.steps_in(600) == 4992
+    assert slower.corrected(after(1250, 200.0), 5000) is None, "once"
+
+
+def test_a_run_that_ends_beside_its_budget_shows_a_better_pace():
+    def ended(seconds):
+        return [{"step": 10, "processor_seconds": 1.0}, {"step": 5990, "processor_seconds": seconds}]
+
+    for seconds in (572.0, 600.0, 629.0):
+        assert pace().corrected_by_all(ended(seconds), 5990) is None, "within five percent"
+    quicker = pace().corrected_by_all(ended(540.1), 5990)
+    assert quicker.step == pytest.approx(0.09) and quicker.steps_in(600) == 6656
+    assert pace(settled=True).corrected_by_all(ended(300.0), 5990) is None
+    assert pace(own_steps=5990).corrected_by_all(ended(300.0), 5990) is None, "it ends by itself"
+    assert pace().corrected_by_all([], 5990) is None
+    twice = quicker.corrected_by_all(ended(700.0), 5990)
+    assert twice.step > 0.11 and twice.corrected_by_all(ended(300.0), 5990) is None, "twice, and then it is kept"
+
+
+def test_rows_that_are_alike_take_alike():
+    """What the first steps of a trial took says nothing, unless their rows are shorter."""
+
+    class Learner:
+        def __init__(self, steps):
+            self.ends = [SimpleNamespace(processor_seconds=0.1 * (n + 1) + 0.05 * max(0, n - 80)) for n in range(steps)]
+
+        def steps(self):
+            return self.ends
+
+    def growth(short_rows):
+        return pacing._mean_of_run(lambda steps: (Learner(steps), 1.0), 10.0, short_rows)
+
+    step, grown, start = growth(0.8)
+    assert step == pytest.approx(0.1, rel=0.15) and grown == pytest.approx(step / 0.1) and grown > 1.05 and start == 1.0
+    assert growth(0.0)[1] == 1.0
 
 
 def test_a_pace_is_measured_once(monkeypatch, corpus_file, tmp_path):
@@ -74,7 +108,7 @@ def test_a_pace_is_measured_once(monkeypatch, corpus_file, tmp_path):
     assert find_pace(recipe, fingerprint="b", seconds=60, interruption=Interruption()).step == 3
     threaded = Recipe.preset("bert", "tiny", [*TINY, "plan.threads=2"], data={"corpus": [str(corpus_file)]})
     assert find_pace(threaded, fingerprint="a", seconds=60, interruption=Interruption()).step == 4
-    settle(recipe, pace(step=7.0), fingerprint="b")
+    keep(recipe, pace(step=7.0, settled=True), fingerprint="b")
     assert find_pace(longer, fingerprint="b", seconds=60, interruption=Interruption()) == pace(step=7.0, settled=True)
     assert remembered("other", ["a"], lambda: 5) == remembered("other", ["a"], lambda: 6) == 5
 
@@ -84,7 +118,7 @@ def test_what_is_measured(family, corpus_file):
     fitting = [one for one in TINY if family == "bert" or not one.startswith(("model.max", "data"))]
     recipe = Recipe.preset(family, "tiny", fitting, data={"corpus": [str(corpus_file)]})
     found = measure(recipe, 0.05)
-    assert found.step > 0 and found.early_step > 0 and found.start > 0 and found.preparation > 0
+    assert found.step > 0 and found.growth > 0 and found.start > 0 and found.preparation > 0
     assert found.own_steps == (5 if family == "svd" else 0)
     assert (found.inner_parameters > 0) == (family == "bert")
     json.dumps(found.__dict__)

@@ -1,8 +1,9 @@
 """How many steps a budget of processor time comes to: a few are measured, and the pace is remembered.
 
 Time of processors counts the work of all cores, whatever else the machine does meanwhile. A run whose first steps take
-clearly more or less than they took when they were tried begins again with as many as fit. What a machine was found to
-take for a recipe and a text then holds from there on, so that the same budget is the same number of steps.
+clearly more or less than they took when they were tried begins again with as many as fit, and so does one that ends
+beside its budget, each once. What a machine was found to take for a recipe and a text then holds from there on, so that
+the same budget is the same number of steps.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from polyseme.machine import processor
 from polyseme.train.recipe import Recipe
 from polyseme.train.signals import Interruption
 
-FORMAT = 4  # counts changes of how it is measured
+FORMAT = 5  # counts changes of how it is measured
 
 _SHARE = 0.1  # of the budget, for measuring
 _LEAST_SECONDS, _MOST_SECONDS = 4.0, 60.0
 _EARLY = 0.05, 0.25  # of a run, between which it is seen whether it keeps its pace; the first steps have more to do
-_TOLERANCE = 0.03
+_EARLY_TOLERANCE, _TOLERANCE = 0.03, 0.05
 _WARM_UP_STEPS = 3
 _LOOK_SECONDS = 0.1
 _CHILD = "from polyseme.comparison.pacing import main; main(*sys.argv[1:])"
@@ -43,7 +44,7 @@ class Pace:
     """What a recipe takes on this machine, in seconds of processors, and what it reads."""
 
     step: float
-    early_step: float  # of the first quarter of a run, where rows may be shorter
+    growth: float  # of a step, from the first quarter of a run, where rows may be shorter, to the mean of all
     start: float  # before the first step
     step_tokens: int
     corpus_tokens: int
@@ -52,6 +53,7 @@ class Pace:
     inner_parameters: int  # outside embeddings
     own_steps: int  # after which there is nothing more to learn; 0 where there always is
     preparation: float  # seconds, of reading the text
+    corrections: int = 0  # by runs that showed another
     settled: bool = False  # whether a run has shown it
 
     def steps_in(self, seconds: float) -> int:
@@ -65,13 +67,21 @@ class Pace:
     def corrected(self, history: Sequence[Mapping[str, Any]], steps: int) -> Self | None:
         """What the first quarter of a run shows, where it is something else; nothing where that is not over yet."""
         first, last = (next((row for row in history if row["step"] >= part * steps), None) for part in _EARLY)
-        if self.settled or first is None or last is None or first["step"] == last["step"] or steps == self.own_steps:
+        if self.corrections or first is None or last is None or first["step"] == last["step"]:
             return None
         step = (last["processor_seconds"] - first["processor_seconds"]) / (last["step"] - first["step"])
-        ratio = step / self.early_step
-        if abs(ratio - 1) <= _TOLERANCE or ratio <= 0:
+        return self._corrected(step * self.growth, steps, _EARLY_TOLERANCE)
+
+    def corrected_by_all(self, history: Sequence[Mapping[str, Any]], steps: int) -> Self | None:
+        """What a run that is over shows, where it is something else."""
+        if not history or self.corrections > 1:
             return None
-        return dataclasses.replace(self, step=self.step * ratio, early_step=self.early_step * ratio)
+        return self._corrected((history[-1]["processor_seconds"] - self.start) / steps, steps, _TOLERANCE)
+
+    def _corrected(self, step: float, steps: int, tolerance: float) -> Self | None:
+        if self.settled or steps == self.own_steps or step <= 0 or abs(step / self.step - 1) <= tolerance:
+            return None
+        return dataclasses.replace(self, step=step, corrections=self.corrections + 1)
 
 
 def find_pace(recipe: Recipe, *, fingerprint: str, seconds: float, interruption: Interruption) -> Pace:
@@ -81,10 +91,9 @@ def find_pace(recipe: Recipe, *, fingerprint: str, seconds: float, interruption:
     return Pace(**found)
 
 
-def settle(recipe: Recipe, pace: Pace, *, fingerprint: str) -> None:
-    """Let a pace hold from now on."""
-    found = dataclasses.asdict(dataclasses.replace(pace, settled=True))
-    _remember(_file("pretraining", _key(recipe, fingerprint)), found)
+def keep(recipe: Recipe, pace: Pace, *, fingerprint: str) -> None:
+    """Let a pace be the one that is known from now on."""
+    _remember(_file("pretraining", _key(recipe, fingerprint)), dataclasses.asdict(pace))
 
 
 def _key(recipe: Recipe, fingerprint: str) -> list[Any]:
@@ -194,16 +203,16 @@ def measure(recipe: Recipe, limit: float) -> Pace:
         return learner, time.process_time() - before
 
     if recipe.objective.by_gradient:
-        step, early_step, start = _mean_of_run(learner_of, limit)
+        step, growth, start = _mean_of_run(learner_of, limit, recipe.plan.short_rows)
     else:
         # Kernels are compiled once for all runs on a machine; no budget should pay for that.
         next(iter(learner_of(1)[0].steps()))
         learner, start = learner_of(own_steps or 1_000_000)
-        step = early_step = _mean_of_steps(learner, limit)
+        step, growth = _mean_of_steps(learner, limit), 1.0
     parameters = sum(weight.numel() for weight in training.encoder.parameters())
     return Pace(
         step=step,
-        early_step=early_step,
+        growth=growth,
         start=start + training.start_processor_seconds,
         step_tokens=step_tokens,
         corpus_tokens=corpus_tokens,
@@ -215,10 +224,11 @@ def measure(recipe: Recipe, limit: float) -> Pace:
     )
 
 
-def _mean_of_run(learner_of: Any, limit: float) -> tuple[float, float, float]:
-    """The seconds of a step, of one of the first quarter, and before the first.
+def _mean_of_run(learner_of: Any, limit: float, short_rows: float) -> tuple[float, float, float]:
+    """The seconds of a step, how it grows from the first ones on, and the seconds before the first.
 
-    Of runs in small, in which rows grow as in the whole; those before the last allocate and tell its length.
+    Of runs in small, in which rows grow as in the whole; those before the last allocate and tell its length. Where all
+    rows are as long, so are all steps: a difference would be chance.
     """
     number, spent = _WARM_UP_STEPS, 0.0
     while True:
@@ -228,9 +238,9 @@ def _mean_of_run(learner_of: Any, limit: float) -> tuple[float, float, float]:
         spent += found
         left = limit - spent
         if left < found / number * _WARM_UP_STEPS or number > _WARM_UP_STEPS:
-            first, last = (math.ceil(part * number) for part in _EARLY)
+            first, last = (math.ceil(part * number) for part in (_EARLY[0], short_rows / 2))  # all of the shortest
             early = (ends[last - 1] - ends[first - 1]) / (last - first) if last > first else found / number
-            return found / number, early, start
+            return found / number, found / number / early, start
         number = max(_WARM_UP_STEPS + 1, int(left / (found / number)))
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from polyseme.comparison.pacing import Pace, find_pace, settle
+from polyseme.comparison.pacing import Pace, find_pace, keep
 from polyseme.comparison.settings import ComparisonConfig
 from polyseme.comparison.sizing import Chosen, choose, count_parameters
 from polyseme.comparison.splitting import Split
@@ -65,9 +65,9 @@ class Starter:
 
         return choose(family, self.settings, pace_of, lambda size: self.recipe(family, size))
 
-    def settle(self, family: str, size: str, pace: Pace) -> None:
-        """Let a pace that a run has shown hold from now on."""
-        settle(self.recipe(family, size), pace, fingerprint=self.settings.fingerprint)
+    def keep(self, family: str, size: str, pace: Pace) -> None:
+        """Let a pace that a run has shown be the one that is known from now on."""
+        keep(self.recipe(family, size), pace, fingerprint=self.settings.fingerprint)
 
     def check_room(self, chosen: dict[str, Chosen]) -> None:
         """Refuse what the disk cannot hold."""

@@ -203,12 +203,17 @@ class Race:
             if self._interruption.signal:
                 continue  # until all of them have saved
             try:
+                if name not in again:
+                    if event.failure:
+                        raise TrainingError(event.failure)
+                    found = chosen.pace and chosen.pace.corrected_by_all(event.history, chosen.steps)
+                    if found:
+                        self.chosen[name] = replace(chosen, pace=found)
+                        again.append(name)
                 if name in again:
                     news = self._plan_again(event)
                     yield self._progress(f"training {', '.join(names)}", news=news)
                     continue
-                if event.failure:
-                    raise TrainingError(event.failure)
                 rows = self._trained(event)
             except Exception as error:  # the others go on, whatever it is
                 self._fail(name, "training", error)
@@ -229,7 +234,7 @@ class Race:
         assert before.pace is not None
         # In this order, so that one that is broken off here finds the run and what it was told, or neither.
         shutil.rmtree(ended.job.folder, ignore_errors=True)
-        self.starter.settle(name, before.size, before.pace)
+        self.starter.keep(name, before.size, before.pace)
         self.chosen |= self.starter.choose([name], self._interruption)
         return f"{name} begins again: {before.steps:,} steps would not take the time that its budget has"
 
@@ -251,7 +256,7 @@ class Race:
             "directory": f"{RUNS}/{name}",
         }
         if chosen.pace:
-            self.starter.settle(name, chosen.size, chosen.pace)
+            self.starter.keep(name, chosen.size, replace(chosen.pace, settled=True))
         points = curve(model, folder, self.split)
         return [row, *([{"row": "curve", "family": name, "points": points}] if points else ())]
 

@@ -40,6 +40,7 @@ class Ended:
     """How a training ended."""
 
     job: Job
+    history: Sequence[dict[str, Any]]  # the rows of its run
     peak_bytes: int
     failure: str = ""  # one line, where it did not end well
 
@@ -108,7 +109,12 @@ def _look(child: _Child) -> Ended | None:
     if code is None:
         return None
     child.log.close()
-    return Ended(job=child.job, peak_bytes=child.peak_bytes, failure=_failure(child.job, code) if code else "")
+    return Ended(
+        job=child.job,
+        history=read_history(child.job.folder),
+        peak_bytes=child.peak_bytes,
+        failure=_failure(child.job, code) if code else "",
+    )
 
 
 def _failure(job: Job, code: int) -> str:
