@@ -187,14 +187,14 @@ class Race:
                 self.results.add("training", [row], family=name)
             return
         jobs = [self.starter.job(name, self.chosen[name]) for name in names]
-        again: list[str] = []
+        stopped: set[str] = set()  # to begin again
         for event in train(jobs, self._interruption):
             name, chosen = event.job.name, self.chosen[event.job.name]
             if not isinstance(event, Ended):
                 found = chosen.pace and chosen.pace.corrected(event.history, chosen.steps)
-                if found and name not in again:
+                if found:
                     self.chosen[name] = replace(chosen, pace=found)
-                    again.append(name)
+                    stopped.add(name)
                     event.stop()
                 done = event.history[-1]["step"] if event.history else 0
                 share = done / chosen.steps if chosen.steps else 0.0
@@ -203,15 +203,15 @@ class Race:
             if self._interruption.signal:
                 continue  # until all of them have saved
             try:
-                if name not in again:
+                if name not in stopped:
                     if event.failure:
                         raise TrainingError(event.failure)
                     found = chosen.pace and chosen.pace.corrected_by_all(event.history, chosen.steps)
-                    if found:
-                        self.chosen[name] = replace(chosen, pace=found)
-                        again.append(name)
-                if name in again:
+                    self.chosen[name] = replace(chosen, pace=found or chosen.pace)
+                if name in stopped or found:
+                    stopped.discard(name)
                     news = self._plan_again(event)
+                    jobs.append(self.starter.job(name, self.chosen[name]))
                     yield self._progress(f"training {', '.join(names)}", news=news)
                     continue
                 rows = self._trained(event)
@@ -224,8 +224,6 @@ class Race:
             news = f"{name} {rows[0]['size']}: {rows[0]['steps']:,} steps, {spent}"
             yield self._progress(f"training {', '.join(names)}", share=1.0, news=news)
         self._stop_if_asked()
-        if again:
-            yield from self._train(again)
 
     def _plan_again(self, ended: Ended) -> str:
         """Forget a run that did not keep its pace, and fit its steps to the one that it showed."""

@@ -62,12 +62,17 @@ class _Child:
     peak_bytes: int = 0
 
 
-def train(jobs: Sequence[Job], interruption: Interruption) -> Iterator[Going | Ended]:
-    """Run jobs side by side to their ends; whoever interrupts stops all of them, each of which saves before."""
-    children = [_start(job) for job in jobs]
+def train(jobs: list[Job], interruption: Interruption) -> Iterator[Going | Ended]:
+    """Run jobs side by side to their ends, and those that are added meanwhile.
+
+    Whoever interrupts stops all of them, each of which saves before.
+    """
+    children: list[_Child] = []
     stopped = False
     try:
-        while children:
+        while children or (jobs and not stopped):
+            while jobs and not stopped:
+                children.append(_start(jobs.pop(0)))
             if interruption.signal and not stopped:
                 stopped = True
                 for child in children:
