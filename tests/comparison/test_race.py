@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 
@@ -16,8 +17,10 @@ from polyseme.cli import run
 from polyseme.comparison import pacing, race
 from polyseme.comparison.race import LOCK, Race
 from polyseme.comparison.results import RESULTS, read_rows
+from polyseme.comparison.training import Ended, Job, train
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.train.run import lock_folder
+from polyseme.train.signals import Interruption
 
 # What differs from one run to the next.
 TIMINGS = {"seconds", "processor_seconds", "tokens_per_second", "preparation_seconds", "embedding_seconds"}
@@ -262,18 +265,50 @@ def test_a_run_off_its_pace_begins_again_and_then_every_run_keeps_it(text, tmp_p
 
 @pytest.mark.slow
 def test_interrupted_it_saves_and_goes_on(text, tasks, tmp_path):
-    """A first SIGTERM ends the training properly; what it saved is taken up."""
+    """A first SIGTERM ends trainings properly, all that are side by side; what they saved is taken up."""
     out = tmp_path / "out"
-    options = ["--corpus", text, "--families", "bert", "--budget", "400steps", "--size", "tiny", "--out", out]
-    line = [sys.executable, "-m", "polyseme", "compare", *map(str, options)]
+    options = ["--corpus", text, "--families", "bert,gpt2", "--parallel", 2, "--budget", "2000steps", "--size", "tiny"]
+    line = [sys.executable, "-m", "polyseme", "compare", *map(str, options), "--out", str(out)]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not (out / "runs" / "bert" / "history.jsonl").exists() and process.poll() is None:
+    runs = [out / "runs" / family for family in ("bert", "gpt2")]
+    while not all((run / "history.jsonl").exists() for run in runs) and process.poll() is None:
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=240)
     assert process.returncode == 130 and "the same command goes on" in said and "Traceback" not in said
-    assert list((out / "runs" / "bert" / "checkpoints").iterdir())
+    assert all(list((run / "checkpoints").iterdir()) for run in runs)
     assert not [row for row in read_rows(out) if row["row"] in ("family", "failure")]
+
+
+def test_paces_are_found_side_by_side(text, tmp_path, monkeypatch):
+    monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path / "cache"))
+    both = threading.Barrier(2, timeout=60)  # which one after the other would never pass
+
+    def ask(recipe, *_):
+        both.wait()
+        return pacing.Pace(
+            step=0.1, growth=1.0, start=0.1, step_tokens=100, corpus_tokens=10**6, vocab_size=99, parameters=99,
+            inner_parameters=9, own_steps=0, preparation=0.1,
+        )  # fmt: skip
+
+    monkeypatch.setattr(pacing, "_ask_child", ask)
+    values = {"corpus": [str(text)], "families": ["bert", "gpt2"], "budget": "4s", "size": "tiny", "parallel": 2}
+    race = Race.open({**values, "cores": 2}, tmp_path / "out")
+    list(race._prepare())
+    race._lock.close()
+    assert [race.chosen[family].steps for family in ("bert", "gpt2")] == [79, 79]
+
+
+def test_a_training_that_is_added_is_done_too(tmp_path):
+    def job(name):
+        return Job(name=name, arguments=["pretrain", "--help"], folder=tmp_path / name, log=tmp_path / f"{name}.log")
+
+    jobs, ended = [job("first"), job("second")], []
+    for event in train(jobs, Interruption()):
+        if isinstance(event, Ended):
+            ended.append((event.job.name, event.failure))
+            jobs += [job("again")] if event.job.name == "second" else []
+    assert sorted(ended) == [("again", ""), ("first", ""), ("second", "")]
 
 
 @pytest.mark.slow

@@ -226,6 +226,17 @@ def test_the_sentences_and_the_limits():
     assert "None learnt questions" in limits
 
 
+def test_what_all_have_hardly_learnt_is_told_and_not_advised():
+    names = {"name": "names", "kind": "tag", "metric": "f1", "test": 1000}
+    rows = [*scores(svd=0.8, bert=0.6), *scores(task="names", kind="tag", svd=0.02, bert=0.05)]
+    head = [comparison_row(families=[], tasks=[TASK, names]), *families("svd", "bert")]
+    found = recommend(gather([*head, *rows]))
+    assert "SVD for classifying" in found.sentences[0] and "tagging" not in found.sentences[0]
+    assert any("All hardly learnt tagging: BERT has 0.05" in limit for limit in found.limits)
+    poor = recommend(gather([*head, *rows[2:]]))
+    assert "no family learnt much that was measured" in poor.sentences[0]
+
+
 def test_a_failure_that_was_mended_is_none():
     rows = [comparison_row(), {"row": "failure", "family": "bert", "stage": "training", "message": "no disk"}]
     assert any("BERT failed: no disk" in limit for limit in recommend(gather(rows)).limits)

@@ -2,8 +2,8 @@
 
 The best of a use is that with the highest mean at the largest number of labels. Families that are not worse than it by
 more than two standard errors of the difference count as equal to it, and the cheapest to use among them is recommended
-(by a quarter at least, else the better).
-A family without context is out wherever one with context is better beyond noise.
+(by a quarter at least, else the better). What even the best has hardly learnt is not advised, and is told among the
+limits. A family without context is out wherever one with context is better beyond noise.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from polyseme.comparison.report_words import budget, cut, duration, listed, meth
 
 STATIC = "none"
 _COSTS = ("embedding_seconds", "disk_bytes", "parameters")  # of use
+_LITTLE = 0.1  # of the way from nothing learnt to all right
 _MUCH = 1.25  # times as much; timings of one program are farther apart than a few percent
 
 
@@ -73,6 +74,13 @@ class Choice:
     def score(self) -> Score | None:
         """Of what is recommended."""
         return self.whole.scores[self.family] if self.whole and self.family else None
+
+    @property
+    def hardly(self) -> bool:
+        """Whether what is recommended has learnt little, though more than nothing."""
+        if self.score is None or self.whole is None or self.whole.baseline is None:
+            return False
+        return self.whole.gain(self.score.value, self.whole.baseline) < _LITTLE * (1 - self.whole.baseline)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,18 +293,19 @@ def _first_sentence(rows: Rows, choices: Sequence[Choice]) -> str:
     given += [f"{cut(budget(spent), 40)} for each family"] if spent else []
     by_family: dict[str, list[str]] = {}
     for choice in choices:
-        if choice.family is not None:
+        if choice.family is not None and not choice.hardly:
             by_family.setdefault(choice.family, []).append(choice.use.phrase)
     begin = f"With {' and '.join(given)}: " if given else ""
     if not by_family:
         nothing = "no family learnt anything that was measured" if choices else "nothing has been measured yet"
+        nothing = nothing.replace("anything", "much") if any(choice.family for choice in choices) else nothing
         return f"{begin}{nothing}." if begin else f"{nothing[0].upper()}{nothing[1:]}."
     told = [f"{_sized(rows, family)} for {listed(uses)}" for family, uses in by_family.items()]
     return f"{begin}{'; '.join(told) if any(' and ' in one for one in told) else listed(told)}."
 
 
 def _second_sentence(choices: Sequence[Choice]) -> str:
-    chosen = [choice for choice in choices if choice.family is not None]
+    chosen = [choice for choice in choices if choice.family is not None and not choice.hardly]
     if not chosen:
         return "More text, more minutes or more labels may change that." if choices else "Let the comparison run on."
     told = []
@@ -340,6 +349,12 @@ def _limits(rows: Rows, choices: Sequence[Choice]) -> list[str]:
             "questions, and are not compared with each other."
         )
     limits += [f"None learnt {choice.use.phrase}." for choice in choices if choice.family is None]
+    limits += [
+        f"All hardly learnt {choice.use.phrase}: {name(str(choice.family))} has {scored(choice.score.value)}, "
+        f"and {scored(choice.whole.baseline)} is to be had for nothing."
+        for choice in choices
+        if choice.hardly and choice.score and choice.whole and choice.whole.baseline is not None
+    ]
     failed: dict[str, str] = {}
     for row in rows.of["failure"]:
         failed[row["family"]] = cut(text_in(row, "message") or text_in(row, "stage") or "no reason given", 200)

@@ -10,7 +10,7 @@ from polyseme.comparison.report_rows import Rows, pairs_in, text_in
 from polyseme.comparison.report_tables import Table, cost_table, facts, score_table
 from polyseme.comparison.report_words import cut, listed, name, scored
 
-_MEANT = re.compile(r"([\\`*_{}\[\]|~$^])|^(?=[#+=-])|(?<=^\d)(?=[.)])")  # the last two where a line begins
+_MEANT = re.compile(r"([\\`*_{}\[\]|~$^])|^(?=[#+=-])|(?<=^\d)(?=[.)](?:\s|$))")  # the last two where a line begins
 _MOST_WORDS, _MOST_NEAR = 12, 6
 
 
