@@ -270,6 +270,16 @@ def _by_sentence(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[_Asked]
         yield _Asked(ids=ids, places=places, num_tokens=len(places["forward"]), unknown=unknown, spans=spans)
 
 
+def spell_unknown(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
+    """Nats of the letters of those words of some texts that the vocabulary lacks."""
+    encoded = zip(texts, tokenizer.encode_batch(texts, specials=False), strict=True)
+    return math.fsum(_spell(tokenizer, _unknown(tokenizer, text, one.ids, one.offsets)) for text, one in encoded)
+
+
+def _spell(tokenizer: Tokenizer, words: Sequence[str]) -> float:
+    return math.fsum(tokenizer.spelling.nats(word) for word in words) if words else 0.0
+
+
 def _unknown(tokenizer: Tokenizer, text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]) -> list[str]:
     """The words of a text that the vocabulary lacks; where published texts say <unk> themselves, that is meant."""
     unknown = tokenizer.specials.unknown
@@ -414,7 +424,7 @@ def _score(
     likeliest: bool = False,
     tokens: Sequence[TokenScore] = (),
 ) -> Score:
-    spelling = math.fsum(tokenizer.spelling.nats(word) for word in unknown) if unknown else 0.0
+    spelling = _spell(tokenizer, unknown)
     directions = {direction: cost + spelling for direction, cost in nats.items()}
     return Score(
         kind=kind,

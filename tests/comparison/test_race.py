@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -175,6 +176,13 @@ def test_too_little_text_is_said_before_anything_begins(tasks, tmp_path):
     with pytest.raises(DataError, match="9 documents"):
         Race.open(told(tmp_path / "few.txt", tasks), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_sample_is_not_hidden_by_what_is_made_of_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError, match="--out town would hide the sample"):
+        Race.open({"corpus": ["town"], "families": ["svd"]}, Path("town"))
+    assert not Path("town").exists()
 
 
 def test_a_full_disk_is_said_before_training(text, tasks, tmp_path, monkeypatch):

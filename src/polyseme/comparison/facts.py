@@ -17,8 +17,10 @@ from polyseme.comparison.results import Row
 from polyseme.comparison.settings import ComparisonConfig
 from polyseme.comparison.splitting import Split, count_sides, open_text, position
 from polyseme.errors import PolysemeError
+from polyseme.evaluate.likelihood import case_of
 from polyseme.machine import available_memory, num_cores, processor
 from polyseme.pretrained import Pretrained
+from polyseme.scoring import spell_unknown
 from polyseme.text.languages import split_name
 from polyseme.train.recipe import Recipe
 from polyseme.train.run import read_history
@@ -95,28 +97,28 @@ def count_tokens(model: Pretrained, split: Split) -> int:
     return round(tokens / max(1, characters) * whole)
 
 
-def curve(model: Pretrained, folder: Path, split: Split) -> list[Row]:
-    """What looks at the dev text found on the way, in bits a character.
+def curve(name: str, model: Pretrained, folder: Path, split: Split) -> list[Row]:
+    """The row of what looks at the dev text found on the way, in bits a character, if there were any.
 
-    A masked model is asked there for 15 of 100 tokens at a time: a scale of its own, though in the same unit.
+    As on the test text, words that a vocabulary lacks are spelt. A masked model is asked there for 15 of 100 tokens at
+    a time: a scale of its own, though in the same unit.
     """
     scale = scale_of(model)
     looks = [row for row in read_history(folder) if row.get("dev")]
-    if scale is None or not looks:
+    if scale is None or not looks or model.tokenizer is None:
         return []
-    a_character = 0.0
-    if scale == "masked" and model.tokenizer is not None:
-        texts = [document for _, document in split.documents("dev")]
-        tokens = sum(len(ids) for ids in model.tokenizer.encode_ids(texts))
-        a_character = tokens / max(1, sum(map(len, texts))) / math.log(2)
+    texts = [document for _, document in split.documents("dev")]
+    bit = math.log(2) * max(1, sum(map(len, texts)))  # nats of the whole that make one for each character
+    tokens = sum(len(ids) for ids in model.tokenizer.encode_ids(texts))
+    spelling = spell_unknown(model.tokenizer, texts) / bit
     points = []
     for row in looks:
-        bits = row["dev"]["masked"] * a_character if scale == "masked" else row["dev"].get("bits_per_character")
+        dev = row["dev"]
+        bits = dev["masked"] * tokens / bit if scale == "masked" else dev.get("bits_per_character")
         if bits is not None:
-            seconds = row.get("processor_seconds", row["seconds"])
-            point = {"processor_seconds": seconds, "tokens": row["tokens"], "bits_per_character": bits, "scale": scale}
-            points.append(point)
-    return points
+            point = {"processor_seconds": row.get("processor_seconds", row["seconds"]), "tokens": row["tokens"]}
+            points.append({**point, "bits_per_character": bits + spelling, "scale": scale})
+    return [{"row": "curve", "family": name, "name": f"dev text{case_of(model.tokenizer)}", "points": points}]
 
 
 def overlap(model: Pretrained, settings: ComparisonConfig) -> float | None:

@@ -16,7 +16,7 @@ import torch
 from polyseme.comparison.derived import Lexicon, PseudoWord
 from polyseme.comparison.results import Row
 from polyseme.evaluate.figures import Figure
-from polyseme.evaluate.likelihood import score_documents
+from polyseme.evaluate.likelihood import case_of, score_documents
 from polyseme.evaluate.minimal_pairs import PairSet, score_pairs
 from polyseme.evaluate.senses import SenseSet, are_pairs, find_sets, words_of
 from polyseme.evaluate.senses import score_pairs as score_same_sense
@@ -114,7 +114,7 @@ def measure_likelihood(model: Pretrained, questions: Questions) -> Iterator[Row]
             if not language or other == language
         ]
         bits, *_ = score_documents(language, some, model.tokenizer)
-        name = f"test text{f', {language}' if language else ''}{', uncased' if 'uncased' in bits.measure else ''}"
+        name = f"test text{f', {language}' if language else ''}{case_of(model.tokenizer)}"
         yield _row("likelihood", name, bits, better="lower", scale=scale)
 
 

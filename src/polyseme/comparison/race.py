@@ -96,6 +96,9 @@ class Race:
         """Check all that can be checked before anything is tried, and take the folder."""
         settings = ComparisonConfig.parse({"cores": num_cores(), **values}, group="compare")
         settings.check()
+        for name in settings.corpus:
+            if split_name(name)[1] in SAMPLES and Path(split_name(name)[1]).absolute() == out.absolute():
+                raise CheckpointError(f"--out {out} would hide the sample of that name; choose another --out")
         settings = settings.replace(
             corpus=[_absolute(path) for path in settings.corpus],
             models=[str(Path(path).absolute()) for path in settings.models],
@@ -255,8 +258,7 @@ class Race:
         }
         if chosen.pace:
             self.starter.keep(name, chosen.size, replace(chosen.pace, settled=True))
-        points = curve(model, folder, self.split)
-        return [row, *([{"row": "curve", "family": name, "points": points}] if points else ())]
+        return [row, *curve(name, model, folder, self.split)]
 
     # Measuring.
 

@@ -23,7 +23,7 @@ from polyseme.comparison.report_plots import (
 )
 from polyseme.comparison.report_rows import Rows, number_in, read_rows, rows_in, text_in
 from polyseme.comparison.report_tables import cost_table, draw_commands, draw_table, facts, score_table
-from polyseme.comparison.report_words import SCALES, budget, cut, listed, name, scored, short, shown
+from polyseme.comparison.report_words import budget, cut, listed, name, scored, short, shown
 from polyseme.errors import DataError
 from polyseme.files import write_file
 from polyseme.pages import page
@@ -224,9 +224,9 @@ def _learning(rows: Rows) -> str:
         if any(row["family"] == family and rows_in(row, "points") for row in rows.of["curve"])
     ]
     figures = "".join(
-        f"<figure><figcaption>{shown(SCALES.get(scale, scale), 40)} "
+        f"<figure><figcaption>{shown(title, 40)} "
         f'<span class="faint">{_SCALES.get(scale, "")}</span></figcaption>{drawing}</figure>'
-        for scale, drawing in drawn.items()
+        for scale, title, drawing in drawn
     )
     return f'{draw_legend(rows, families)}<div class="figures three">{figures}</div>'
 

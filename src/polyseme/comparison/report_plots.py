@@ -10,7 +10,18 @@ from html import escape
 from polyseme.comparison.recommend import Choice
 from polyseme.comparison.report_rows import Rows, number_in, rows_in, text_in
 from polyseme.comparison.report_scores import Measured, measure_figures, measure_tasks, noise, task_score
-from polyseme.comparison.report_words import METHODS, SCALES, cut, duration, listed, method, name, scored, short
+from polyseme.comparison.report_words import (
+    METHODS,
+    SCALES,
+    cut,
+    duration,
+    likelihood,
+    listed,
+    method,
+    name,
+    scored,
+    short,
+)
 from polyseme.files import size
 from polyseme.plots import Axis, Chart, Point, mark
 
@@ -206,24 +217,26 @@ def find_front(costs: Mapping[str, float], values: Mapping[str, float]) -> list[
     return front
 
 
-def draw_learning(rows: Rows) -> dict[str, str]:
-    """The learning curves of each scale by its name."""
-    curves: dict[str, dict[str, list[Point]]] = {}
+def draw_learning(rows: Rows) -> list[tuple[str, str, str]]:
+    """Each scale, what is drawn on it, and the learning curves; those without capitals apart."""
+    curves: dict[tuple[str, str], dict[str, list[Point]]] = {}
     for row in rows.of["curve"]:
         for point in rows_in(row, "points"):
             seconds, bits = number_in(point, "processor_seconds"), number_in(point, "bits_per_character")
             if seconds is not None and bits is not None and seconds >= 0:
                 scale = text_in(point, "scale") or "causal"
-                curves.setdefault(scale, {}).setdefault(row["family"], []).append(Point(seconds / 60, bits))
-    known, drawn = numbers(rows), {}
-    for scale in sorted(curves, key=lambda one: ([*SCALES, one].index(one), one)):
-        lines = {family: _thin(curves[scale][family]) for family in rows.families if family in curves[scale]}
+                kind = (scale, likelihood(scale, text_in(row, "name")))
+                curves.setdefault(kind, {}).setdefault(row["family"], []).append(Point(seconds / 60, bits))
+    known, drawn = numbers(rows), []
+    for scale, title in sorted(curves, key=lambda one: ([*SCALES, one[0]].index(one[0]), one)):
+        some = curves[scale, title]
+        lines = {family: _thin(some[family]) for family in rows.families if family in some}
         points = [point for line in lines.values() for point in line]
         chart = Chart(
             across=Axis(name="processor minutes", low=0.0, high=max(point.x for point in points) * 1.04 or 1.0),
             up=Axis.around(
                 [point.y for point in points],
-                name=f"{SCALES.get(scale, cut(scale, 40))}, lower is better",
+                name=f"{cut(title, 40)}, lower is better",
             ),
             width=400,
             height=280,
@@ -233,7 +246,7 @@ def draw_learning(rows: Rows) -> dict[str, str]:
             for family, line in lines.items()
         ]
         last = listed([f"{name(family)} {line[-1].y:.3f}" for family, line in lines.items()])
-        drawn[scale] = chart.draw(parts, f"Learning curves; at the end {last}")
+        drawn.append((scale, title, chart.draw(parts, f"Learning curves; at the end {last}")))
     return drawn
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from polyseme.comparison.report_rows import Row, Rows, is_number, number_in, text_in
-from polyseme.comparison.report_words import MEASURES, SCALES, listed, name
+from polyseme.comparison.report_words import MEASURES, SCALES, likelihood, listed, name
 
 _CORRELATIONS = ("spearman", "pearson", "correlation", "matthews")
 _OF_NO_KNOWLEDGE = {"words": 0.0, "senses": 0.5, "minimal-pairs": 0.5}
@@ -88,8 +88,7 @@ def measure_figures(rows: Rows) -> list[Measured]:
         scores = {family: _figure_score(measure, some[family]) for family in rows.families if family in some}
         scores, left_out = _asked_alike(scores) if measure in ("words", "analogies") else (scores, [])
         if measure == "likelihood":
-            part = called.removeprefix("test text").removeprefix("test").strip(", ")  # a language, or without capitals
-            title = " · ".join(filter(None, [SCALES.get(scale, scale or "bits per character"), part]))
+            title = likelihood(scale, called)
         else:
             title = " · ".join(filter(None, [MEASURES.get(measure, measure), called]))
         found.append(

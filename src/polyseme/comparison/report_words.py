@@ -50,6 +50,12 @@ _TURNING = re.compile("[\u0000-\u0008\u000e-\u001f\u007f-\u009f\u200e\u200f\u202
 _UNITS = {"s": "second", "m": "minute", "h": "hour", "steps": "step", "epochs": "epoch", "tokens": "token"}
 
 
+def likelihood(scale: str, called: str) -> str:
+    """What a likelihood is called: its scale, and perhaps a language, or that it is without capitals."""
+    part = re.sub("^(?:test|dev)(?: text)?", "", called).strip(", ")
+    return " · ".join(filter(None, [SCALES.get(scale, scale or "bits per character"), part]))
+
+
 def name(family: str) -> str:
     """What a family is called."""
     return NAMES.get(family) or cut(family, 40)

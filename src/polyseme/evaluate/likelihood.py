@@ -40,10 +40,14 @@ def read_documents(data: Path, *, most: int, seed: int) -> Iterator[list[str]]:
         yield batch
 
 
+def case_of(tokenizer: Tokenizer | None) -> str:
+    """What is to be said of figures where capitals are not told apart, which makes text likelier."""
+    return "" if tokenizer is None or tokenizer.normalize("A") == "A" else ", uncased"
+
+
 def score_documents(name: str, scores: Sequence[Score], tokenizer: Tokenizer | None) -> list[Figure]:
     """Bits a character, and perplexity a token and a word; of models that read both ways, of each way too."""
-    cased = tokenizer is None or tokenizer.normalize("A") == "A"
-    pseudo, folded = "pseudo-" if scores[0].kind == "pseudo-likelihood" else "", "" if cased else ", uncased"
+    pseudo, folded = "pseudo-" if scores[0].kind == "pseudo-likelihood" else "", case_of(tokenizer)
     bits = f"{pseudo}bits per character{folded}"
     characters, words = [score.num_characters for score in scores], [score.num_words for score in scores]
     tokens = [score.num_tokens for score in scores]
