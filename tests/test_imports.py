@@ -14,6 +14,7 @@ MODULES = sorted(ROOT.rglob("*.py"))
 LINE = [
     "errors",
     "config",
+    "course",
     "files",
     "machine",
     "pages",

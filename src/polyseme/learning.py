@@ -8,6 +8,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from polyseme.course import Course
 from polyseme.objectives import Source
 
 Tensors = dict[str, Tensor]
@@ -38,9 +39,15 @@ class LearnerState:
 class Learner(Protocol):
     """Anything that learns in steps."""
 
-    total: int
     done: int
     processor_seconds: float
+
+    @property
+    def total(self) -> int:
+        """Steps of the whole, as far as that is decided."""
+
+    def follow(self, course: Course) -> None:
+        """Go on by a course that has been decided further."""
 
     def steps(self) -> Iterator[Step]:
         """Learn, one step at a time, from wherever it stands."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,10 +17,9 @@ from polyseme.cli import run
 from polyseme.comparison import pacing, race
 from polyseme.comparison.race import LOCK, Race
 from polyseme.comparison.results import RESULTS, read_rows
-from polyseme.comparison.training import Ended, Job, train
 from polyseme.errors import CheckpointError, ConfigError, DataError
+from polyseme.train.recipe import Recipe
 from polyseme.train.run import lock_folder
-from polyseme.train.signals import Interruption
 
 # What differs from one run to the next.
 TIMINGS = {"seconds", "processor_seconds", "tokens_per_second", "preparation_seconds", "embedding_seconds"}
@@ -112,7 +110,6 @@ def test_no_family_learns_from_what_it_is_measured_on(finished):
     from polyseme.text.store import prepare
     from polyseme.text.tokenizer import Tokenizer
     from polyseme.train.pretraining import open_corpora
-    from polyseme.train.recipe import Recipe
 
     out, _ = finished
     split = Split(folder=out / "text", languages=("",))
@@ -249,26 +246,31 @@ def test_killed_in_the_third_family_it_ends_as_if_it_had_not_been(text, tasks, t
 
 
 @pytest.mark.slow
-def test_a_run_off_its_pace_begins_again_and_then_every_run_keeps_it(text, tmp_path, monkeypatch):
+@pytest.mark.parametrize("wrong", [0.4, 3.0])
+def test_a_run_is_fitted_to_its_budget_and_repeated_by_its_command(wrong, text, tmp_path, monkeypatch):
+    """However wrong it was tried; the same comparison takes the same steps, and so does the printed command."""
     monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path / "cache"))
     tried = pacing._ask_child
 
-    def too_slow(*asked):
+    def mistaken(*asked):
         found = tried(*asked)
-        return replace(found, step=4 * found.step)
+        return replace(found, step=wrong * found.step)
 
-    monkeypatch.setattr(pacing, "_ask_child", too_slow)
-    values = {"corpus": [str(text)], "families": ["bert"], "budget": "4s", "size": "tiny", "cores": 1}
-    rows, news = [], []
+    monkeypatch.setattr(pacing, "_ask_child", mistaken)
+    values = {"corpus": [str(text)], "families": ["bert"], "budget": "8s", "size": "tiny", "cores": 1}
     for name in ("first", "second"):
-        told = compared(values, tmp_path / name)
-        news.append([event.news for event in told if "begins again" in event.news])
-        rows.append(plain(tmp_path / name))
-    assert 1 <= len(news[0]) <= 2 and not news[1]  # early, and at the end where the machine is busy
-    assert rows[0] == rows[1]
-    (planned,) = re.findall(r"([\d,]+) steps", news[0][0])
-    (row,) = (row for row in rows[0] if row["row"] == "family")
-    assert row["steps"] > 2 * int(planned.replace(",", ""))
+        compared(values, tmp_path / name)
+    assert plain(tmp_path / "first") == plain(tmp_path / "second")
+    first, second = (
+        next(row for row in read_rows(tmp_path / name) if row["row"] == "family") for name in ("first", "second")
+    )
+    plans = [Recipe.load(tmp_path / name / "runs" / "bert").plan for name in ("first", "second")]
+    assert first["steps"] == plans[0].marks[-1] and plans[0].marks == plans[1].marks
+    assert plans[0].processor_seconds == 8 and not plans[1].processor_seconds
+    assert (first["steps"] > plans[0].steps) == (wrong > 1)
+    assert first["processor_seconds"] == pytest.approx(8, rel=0.25)  # a busy machine has its say in the last tenth
+    assert first["command"].replace(str(tmp_path / "first"), str(tmp_path / "second")) == second["command"]
+    assert "plan.marks=[" in first["command"] and "processor_seconds" not in first["command"]
 
 
 @pytest.mark.slow
@@ -295,7 +297,7 @@ def test_paces_are_found_side_by_side(text, tmp_path, monkeypatch):
     def ask(recipe, *_):
         both.wait()
         return pacing.Pace(
-            step=0.1, growth=1.0, start=0.1, step_tokens=100, corpus_tokens=10**6, vocab_size=99, parameters=99,
+            step=0.1, start=0.1, step_tokens=100, corpus_tokens=10**6, vocab_size=99, parameters=99,
             inner_parameters=9, own_steps=0, preparation=0.1,
         )  # fmt: skip
 
@@ -305,18 +307,6 @@ def test_paces_are_found_side_by_side(text, tmp_path, monkeypatch):
     list(race._prepare())
     race._lock.close()
     assert [race.chosen[family].steps for family in ("bert", "gpt2")] == [79, 79]
-
-
-def test_a_training_that_is_added_is_done_too(tmp_path):
-    def job(name):
-        return Job(name=name, arguments=["pretrain", "--help"], folder=tmp_path / name, log=tmp_path / f"{name}.log")
-
-    jobs, ended = [job("first"), job("second")], []
-    for event in train(jobs, Interruption()):
-        if isinstance(event, Ended):
-            ended.append((event.job.name, event.failure))
-            jobs += [job("again")] if event.job.name == "second" else []
-    assert sorted(ended) == [("again", ""), ("first", ""), ("second", "")]
 
 
 @pytest.mark.slow

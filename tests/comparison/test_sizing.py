@@ -1,12 +1,11 @@
 """Steps from processor time, paces that are remembered, sizes by a rule."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
 from polyseme.comparison import pacing
-from polyseme.comparison.pacing import Pace, find_pace, keep, measure, remembered
+from polyseme.comparison.pacing import Pace, find_marks, find_pace, keep_marks, measure, remembered
 from polyseme.comparison.settings import ComparisonConfig
 from polyseme.comparison.sizing import choose, count_parameters
 from polyseme.errors import ConfigError, DataError
@@ -23,7 +22,7 @@ def settings(**values):
 
 
 def pace(**values):
-    usual = {"step": 0.1, "growth": 1.25, "start": 1.0, "step_tokens": 1000, "corpus_tokens": 10_000_000}
+    usual = {"step": 0.1, "start": 1.0, "step_tokens": 1000, "corpus_tokens": 10_000_000}
     usual |= {
         "vocab_size": 8192,
         "parameters": 1_500_000,
@@ -45,54 +44,6 @@ def test_steps_fill_the_budget():
     assert pace(own_steps=5).steps_in(600) == 5 and pace(step=1000.0).steps_in(10) == 1
 
 
-def test_a_run_that_does_not_keep_its_pace_shows_a_better_one():
-    def after(step, seconds):
-        rows = [(10, 300.0), (250, 500.0), (step - 10, 900.0), (step, 500.0 + seconds)]
-        return [{"step": number, "processor_seconds": spent} for number, spent in rows]
-
-    assert pace().corrected(after(1250, 80.0), 5000) is None, "as expected, but for the first steps"
-    assert pace().corrected(after(1250, 82.0), 5000) is None, "nearly so"
-    assert pace().corrected(after(1249, 200.0), 5000) is None, "too early to say"
-    assert pace(settled=True).corrected(after(1250, 200.0), 5000) is None
-    assert pace(own_steps=5000).corrected(after(1250, 200.0), 5000) is None, "it ends by itself"
-    slower = pace().corrected(after(1250, 96.0), 5000)
-    assert slower.step == pytest.approx(0.12) and slower.steps_in(600) == 4992
-    assert slower.corrected(after(1250, 200.0), 5000) is None, "once"
-
-
-def test_a_run_that_ends_beside_its_budget_shows_a_better_pace():
-    def ended(seconds):
-        return [{"step": 10, "processor_seconds": 1.0}, {"step": 5990, "processor_seconds": seconds}]
-
-    for seconds in (572.0, 600.0, 629.0):
-        assert pace().corrected_by_all(ended(seconds), 5990) is None, "within five percent"
-    quicker = pace().corrected_by_all(ended(540.1), 5990)
-    assert quicker.step == pytest.approx(0.09) and quicker.steps_in(600) == 6656
-    assert pace(settled=True).corrected_by_all(ended(300.0), 5990) is None
-    assert pace(own_steps=5990).corrected_by_all(ended(300.0), 5990) is None, "it ends by itself"
-    assert pace().corrected_by_all([], 5990) is None
-    twice = quicker.corrected_by_all(ended(700.0), 5990)
-    assert twice.step > 0.11 and twice.corrected_by_all(ended(300.0), 5990) is None, "twice, and then it is kept"
-
-
-def test_rows_that_are_alike_take_alike():
-    """What the first steps of a trial took says nothing, unless their rows are shorter."""
-
-    class Learner:
-        def __init__(self, steps):
-            self.ends = [SimpleNamespace(processor_seconds=0.1 * (n + 1) + 0.05 * max(0, n - 80)) for n in range(steps)]
-
-        def steps(self):
-            return self.ends
-
-    def growth(short_rows):
-        return pacing._mean_of_run(lambda steps: (Learner(steps), 1.0), 10.0, short_rows)
-
-    step, grown, start = growth(0.8)
-    assert step == pytest.approx(0.1, rel=0.15) and grown == pytest.approx(step / 0.1) and grown > 1.05 and start == 1.0
-    assert growth(0.0)[1] == 1.0
-
-
 def test_a_pace_is_measured_once(monkeypatch, corpus_file, tmp_path):
     monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path))
     asked = []
@@ -108,9 +59,20 @@ def test_a_pace_is_measured_once(monkeypatch, corpus_file, tmp_path):
     assert find_pace(recipe, fingerprint="b", seconds=60, interruption=Interruption()).step == 3
     threaded = Recipe.preset("bert", "tiny", [*TINY, "plan.threads=2"], data={"corpus": [str(corpus_file)]})
     assert find_pace(threaded, fingerprint="a", seconds=60, interruption=Interruption()).step == 4
-    keep(recipe, pace(step=7.0, settled=True), fingerprint="b")
-    assert find_pace(longer, fingerprint="b", seconds=60, interruption=Interruption()) == pace(step=7.0, settled=True)
     assert remembered("other", ["a"], lambda: 5) == remembered("other", ["a"], lambda: 6) == 5
+
+
+def test_steps_that_a_run_was_fitted_to_are_those_of_the_same_budget(monkeypatch, corpus_file, tmp_path):
+    monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path))
+    recipe = Recipe.preset("bert", "tiny", TINY, data={"corpus": [str(corpus_file)]})
+    other_seed = Recipe.preset("bert", "tiny", [*TINY, "plan.seed=4"], data={"corpus": [str(corpus_file)]})
+    asked = {"fingerprint": "a", "steps": 100, "seconds": 60.0}
+    assert find_marks(recipe, **asked) == ()
+    keep_marks((9, 19), recipe, **asked)
+    assert find_marks(recipe, **asked) == (9, 19)
+    for other in ({"fingerprint": "b"}, {"steps": 101}, {"seconds": 61.0}):
+        assert find_marks(recipe, **{**asked, **other}) == ()
+    assert find_marks(other_seed, **asked) == ()
 
 
 @pytest.mark.parametrize("family", ["bert", "svd", "skipgram"])
@@ -118,7 +80,7 @@ def test_what_is_measured(family, corpus_file):
     fitting = [one for one in TINY if family == "bert" or not one.startswith(("model.max", "data"))]
     recipe = Recipe.preset(family, "tiny", fitting, data={"corpus": [str(corpus_file)]})
     found = measure(recipe, 0.05)
-    assert found.step > 0 and found.growth > 0 and found.start > 0 and found.preparation > 0
+    assert found.step > 0 and found.start > 0 and found.preparation > 0
     assert found.own_steps == (5 if family == "svd" else 0)
     assert (found.inner_parameters > 0) == (family == "bert")
     json.dumps(found.__dict__)
@@ -136,7 +98,7 @@ def chosen(told, paces, family="bert"):
 
 def test_the_largest_size_that_reads_enough():
     found, asked = chosen(settings(), {"tiny": pace(step=0.01), "small": pace()})
-    assert found.size == "small" and found.steps == 5990 and "medium" not in asked
+    assert found.size == "small" and found.steps == 5990 and found.seconds == 600 and "medium" not in asked
     assert found.rule.startswith("small: it reads 5.99M tokens for 400k parameters outside its embeddings")
     slow, _ = chosen(settings(budget="10s"), {"tiny": pace(step=0.01), "small": pace(step=1.0)})
     assert slow.size == "tiny" and "small would read" in slow.rule

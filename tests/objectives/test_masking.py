@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from polyseme.course import Course
 from polyseme.errors import ConfigError
 from polyseme.models.bert import Bert, BertConfig
 from polyseme.objectives import Source, build_objective
@@ -211,7 +212,7 @@ def test_a_row_comes_again_with_another_mask():
 )
 def test_stages_switch_at_their_steps(stages, steps):
     asked = Asked([*CHINESE, *ENGLISH], ENTITIES)
-    source = Source(asked.store, 64, 4, num_steps=100)
+    source = Source(asked.store, 64, 4, course=Course(steps=100))
     staged = asked.objective(stages=stages, masking="token" if stages else "ngram", pairs="none")
     for step, masking in steps.items():
         plain = asked.objective(masking=masking, pairs="none")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from polyseme.course import Course
 from polyseme.errors import DataError, TrainingError
 from polyseme.objectives import Source
 from polyseme.objectives.vectors import Word2vecConfig
@@ -155,7 +156,7 @@ def learner(
         vectors=vectors,
         words=words,
         source=Source(store, 100, 300),
-        total=total,
+        course=Course(steps=total),
         rate=rate,
         seed=seed,
         threads=threads,

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from polyseme.course import Course
 from polyseme.objectives import Source
 from polyseme.static.learner import Task
 from polyseme.text.store import Store
@@ -36,7 +37,7 @@ def task_of(store, *, vocab_size, width, total=4, threads=1, seed=0, step_tokens
         vectors=np.zeros((vocab_size, width), np.float32),
         words=np.arange(vocab_size) < vocab_size - specials,
         source=Source(store, step_tokens, 1),
-        total=total,
+        course=Course(steps=total),
         rate=rate,
         seed=seed,
         threads=threads,

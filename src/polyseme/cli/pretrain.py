@@ -125,6 +125,7 @@ def follow(training: "Pretraining | Finetuning", command: str) -> int:
     line = TrainingLine(training.total, done=training.resumed_at)
     with interruptible() as interruption:
         for progress in training.steps():
+            line.total = training.total
             line.show(progress)
             if interruption.signal:
                 line.end()

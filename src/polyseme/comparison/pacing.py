@@ -1,9 +1,8 @@
-"""How many steps a budget of processor time comes to: a few are measured, and the pace is remembered.
+"""How many steps a budget of processor time comes to: a few are measured, the run is fitted on the way, all is kept.
 
-Time of processors counts the work of all cores, whatever else the machine does meanwhile. A run whose first steps take
-clearly more or less than they took when they were tried begins again with as many as fit, and so does one that ends
-beside its budget, each once. What a machine was found to take for a recipe and a text then holds from there on, so that
-the same budget is the same number of steps.
+Time of processors counts the work of all cores, whatever else the machine does meanwhile. What a few steps took tells
+which size fits and how many steps there may be; each tenth of the run then has as many as the time left allows. Both
+are remembered for a recipe, a text and a budget, so that the same budget is the same steps from there on.
 """
 
 from __future__ import annotations
@@ -12,14 +11,13 @@ import copy
 import dataclasses
 import hashlib
 import json
-import math
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from polyseme.comparison import children
 from polyseme.errors import DataError, PolysemeError, TrainingError
@@ -28,12 +26,10 @@ from polyseme.machine import processor
 from polyseme.train.recipe import Recipe
 from polyseme.train.signals import Interruption
 
-FORMAT = 5  # counts changes of how it is measured
+FORMAT = 6  # counts changes of how it is measured
 
 _SHARE = 0.1  # of the budget, for measuring
 _LEAST_SECONDS, _MOST_SECONDS = 4.0, 60.0
-_EARLY = 0.05, 0.25  # of a run, between which it is seen whether it keeps its pace; the first steps have more to do
-_EARLY_TOLERANCE, _TOLERANCE = 0.03, 0.05
 _WARM_UP_STEPS = 3
 _LOOK_SECONDS = 0.1
 _CHILD = "from polyseme.comparison.pacing import main; main(*sys.argv[1:])"
@@ -44,7 +40,6 @@ class Pace:
     """What a recipe takes on this machine, in seconds of processors, and what it reads."""
 
     step: float
-    growth: float  # of a step, from the first quarter of a run, where rows may be shorter, to the mean of all
     start: float  # before the first step
     step_tokens: int
     corpus_tokens: int
@@ -53,8 +48,6 @@ class Pace:
     inner_parameters: int  # outside embeddings
     own_steps: int  # after which there is nothing more to learn; 0 where there always is
     preparation: float  # seconds, of reading the text
-    corrections: int = 0  # by runs that showed another
-    settled: bool = False  # whether a run has shown it
 
     def steps_in(self, seconds: float) -> int:
         """Steps that a budget allows."""
@@ -64,25 +57,6 @@ class Pace:
     def tokens_in(self, seconds: float) -> int:
         return self.steps_in(seconds) * self.step_tokens
 
-    def corrected(self, history: Sequence[Mapping[str, Any]], steps: int) -> Self | None:
-        """What the first quarter of a run shows, where it is something else; nothing where that is not over yet."""
-        first, last = (next((row for row in history if row["step"] >= part * steps), None) for part in _EARLY)
-        if self.corrections or first is None or last is None or first["step"] == last["step"]:
-            return None
-        step = (last["processor_seconds"] - first["processor_seconds"]) / (last["step"] - first["step"])
-        return self._corrected(step * self.growth, steps, _EARLY_TOLERANCE)
-
-    def corrected_by_all(self, history: Sequence[Mapping[str, Any]], steps: int) -> Self | None:
-        """What a run that is over shows, where it is something else."""
-        if not history or self.corrections > 1:
-            return None
-        return self._corrected((history[-1]["processor_seconds"] - self.start) / steps, steps, _TOLERANCE)
-
-    def _corrected(self, step: float, steps: int, tolerance: float) -> Self | None:
-        if self.settled or steps == self.own_steps or step <= 0 or abs(step / self.step - 1) <= tolerance:
-            return None
-        return dataclasses.replace(self, step=step, corrections=self.corrections + 1)
-
 
 def find_pace(recipe: Recipe, *, fingerprint: str, seconds: float, interruption: Interruption) -> Pace:
     """The pace of a recipe on a text, measured now if it never was on this machine."""
@@ -91,9 +65,18 @@ def find_pace(recipe: Recipe, *, fingerprint: str, seconds: float, interruption:
     return Pace(**found)
 
 
-def keep(recipe: Recipe, pace: Pace, *, fingerprint: str) -> None:
-    """Let a pace be the one that is known from now on."""
-    _remember(_file("pretraining", _key(recipe, fingerprint)), dataclasses.asdict(pace))
+def find_marks(recipe: Recipe, *, fingerprint: str, steps: int, seconds: float) -> tuple[int, ...]:
+    """How a run that was to take so many steps was fitted to so many seconds; none where it never was."""
+    return tuple(_recall(_marks_file(recipe, fingerprint, steps, seconds)) or ())
+
+
+def keep_marks(marks: Sequence[int], recipe: Recipe, *, fingerprint: str, steps: int, seconds: float) -> None:
+    """Let other runs take the same steps."""
+    _remember(_marks_file(recipe, fingerprint, steps, seconds), list(marks))
+
+
+def _marks_file(recipe: Recipe, fingerprint: str, steps: int, seconds: float) -> Path:
+    return _file("marks", [_key(recipe, fingerprint), recipe.plan.seed, steps, seconds])
 
 
 def _key(recipe: Recipe, fingerprint: str) -> list[Any]:
@@ -109,13 +92,18 @@ def _key(recipe: Recipe, fingerprint: str) -> list[Any]:
 def remembered(what: str, key: Sequence[Any], measure: Callable[[], Any]) -> Any:
     """What was measured on this machine before, or is now."""
     path = _file(what, key)
+    found = _recall(path)
+    if found is None:
+        found = measure()
+        _remember(path, found)
+    return found
+
+
+def _recall(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        pass
-    found = measure()
-    _remember(path, found)
-    return found
+        return None
 
 
 def _file(what: str, key: Sequence[Any]) -> Path:
@@ -203,16 +191,15 @@ def measure(recipe: Recipe, limit: float) -> Pace:
         return learner, time.process_time() - before
 
     if recipe.objective.by_gradient:
-        step, growth, start = _mean_of_run(learner_of, limit, recipe.plan.short_rows)
+        step, start = _mean_of_run(learner_of, limit)
     else:
         # Kernels are compiled once for all runs on a machine; no budget should pay for that.
         next(iter(learner_of(1)[0].steps()))
         learner, start = learner_of(own_steps or 1_000_000)
-        step, growth = _mean_of_steps(learner, limit), 1.0
+        step = _mean_of_steps(learner, limit)
     parameters = sum(weight.numel() for weight in training.encoder.parameters())
     return Pace(
         step=step,
-        growth=growth,
         start=start + training.start_processor_seconds,
         step_tokens=step_tokens,
         corpus_tokens=corpus_tokens,
@@ -224,23 +211,20 @@ def measure(recipe: Recipe, limit: float) -> Pace:
     )
 
 
-def _mean_of_run(learner_of: Any, limit: float, short_rows: float) -> tuple[float, float, float]:
-    """The seconds of a step, how it grows from the first ones on, and the seconds before the first.
+def _mean_of_run(learner_of: Any, limit: float) -> tuple[float, float]:
+    """The seconds of a step, and those before the first.
 
-    Of runs in small, in which rows grow as in the whole; those before the last allocate and tell its length. Where all
-    rows are as long, so are all steps: a difference would be chance.
+    Of runs in small, in which rows grow as in the whole; those before the last allocate and tell its length.
     """
     number, spent = _WARM_UP_STEPS, 0.0
     while True:
         learner, start = learner_of(number)
-        ends = [step.processor_seconds for step in learner.steps()]
-        found = ends[-1]
+        *_, last = learner.steps()
+        found = last.processor_seconds
         spent += found
         left = limit - spent
         if left < found / number * _WARM_UP_STEPS or number > _WARM_UP_STEPS:
-            first, last = (math.ceil(part * number) for part in (_EARLY[0], short_rows / 2))  # all of the shortest
-            early = (ends[last - 1] - ends[first - 1]) / (last - first) if last > first else found / number
-            return found / number, found / number / early, start
+            return found / number, start
         number = max(_WARM_UP_STEPS + 1, int(left / (found / number)))
 
 

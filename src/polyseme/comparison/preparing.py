@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from polyseme.comparison.pacing import Pace, find_pace, keep
+from polyseme.comparison.pacing import Pace, find_marks, find_pace, keep_marks
 from polyseme.comparison.settings import ComparisonConfig
 from polyseme.comparison.sizing import Chosen, choose, count_parameters
 from polyseme.comparison.splitting import Split
@@ -53,21 +53,24 @@ class Starter:
 
     def _choose(self, family: str, interruption: Interruption) -> Chosen:
         paces: dict[str, Pace] = {}
+        fingerprint = self.settings.fingerprint
 
         def pace_of(size: str) -> Pace:
             if size not in paces:
                 seconds = self.settings.processor_seconds or 0.0
-                fingerprint = self.settings.fingerprint
                 paces[size] = find_pace(
                     self.recipe(family, size), fingerprint=fingerprint, seconds=seconds, interruption=interruption
                 )
             return paces[size]
 
-        return choose(family, self.settings, pace_of, lambda size: self.recipe(family, size))
+        chosen = choose(family, self.settings, pace_of, lambda size: self.recipe(family, size))
+        recipe, seconds = self.recipe(family, chosen.size), chosen.seconds
+        return replace(chosen, marks=find_marks(recipe, fingerprint=fingerprint, steps=chosen.steps, seconds=seconds))
 
-    def keep(self, family: str, size: str, pace: Pace) -> None:
-        """Let a pace that a run has shown be the one that is known from now on."""
-        keep(self.recipe(family, size), pace, fingerprint=self.settings.fingerprint)
+    def keep(self, family: str, chosen: Chosen) -> None:
+        """Let the steps that a run was fitted to be those of the same budget from now on."""
+        recipe, fingerprint = self.recipe(family, chosen.size), self.settings.fingerprint
+        keep_marks(chosen.marks, recipe, fingerprint=fingerprint, steps=chosen.steps, seconds=chosen.seconds)
 
     def check_room(self, chosen: dict[str, Chosen]) -> None:
         """Refuse what the disk cannot hold."""
@@ -90,5 +93,10 @@ class Starter:
         if self.settings.recipe != "fast":
             arguments += ["--recipe", self.settings.recipe]
         folder = self.out / RUNS / family
-        arguments += ["--set", f"plan.threads={self._threads(family)}", "--out", str(folder)]
+        arguments += ["--set", f"plan.threads={self._threads(family)}"]
+        if chosen.marks:
+            arguments += ["--set", f"plan.marks={list(chosen.marks)}".replace(" ", "")]
+        elif chosen.seconds:
+            arguments += ["--set", f"plan.processor_seconds={chosen.seconds:g}"]
+        arguments += ["--out", str(folder)]
         return Job(name=family, arguments=arguments, folder=folder, log=self.out / RUNS / f"{family}.log")

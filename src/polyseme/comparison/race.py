@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -32,6 +31,7 @@ from polyseme.machine import num_cores
 from polyseme.opening import load
 from polyseme.text.languages import split_name
 from polyseme.text.samples import SAMPLES
+from polyseme.train.recipe import Recipe
 from polyseme.train.run import lock_folder
 from polyseme.train.signals import Interruption, interruptible
 
@@ -190,33 +190,18 @@ class Race:
                 self.results.add("training", [row], family=name)
             return
         jobs = [self.starter.job(name, self.chosen[name]) for name in names]
-        stopped: set[str] = set()  # to begin again
         for event in train(jobs, self._interruption):
             name, chosen = event.job.name, self.chosen[event.job.name]
             if not isinstance(event, Ended):
-                found = chosen.pace and chosen.pace.corrected(event.history, chosen.steps)
-                if found:
-                    self.chosen[name] = replace(chosen, pace=found)
-                    stopped.add(name)
-                    event.stop()
                 done = event.history[-1]["step"] if event.history else 0
-                share = done / chosen.steps if chosen.steps else 0.0
+                share = min(1.0, done / chosen.steps) if chosen.steps else 0.0
                 yield self._progress(f"training {', '.join(names)}", share=share)
                 continue
             if self._interruption.signal:
                 continue  # until all of them have saved
             try:
-                if name not in stopped:
-                    if event.failure:
-                        raise TrainingError(event.failure)
-                    found = chosen.pace and chosen.pace.corrected_by_all(event.history, chosen.steps)
-                    self.chosen[name] = replace(chosen, pace=found or chosen.pace)
-                if name in stopped or found:
-                    stopped.discard(name)
-                    news = self._plan_again(event)
-                    jobs.append(self.starter.job(name, self.chosen[name]))
-                    yield self._progress(f"training {', '.join(names)}", news=news)
-                    continue
+                if event.failure:
+                    raise TrainingError(event.failure)
                 rows = self._trained(event)
             except Exception as error:  # the others go on, whatever it is
                 self._fail(name, "training", error)
@@ -228,23 +213,15 @@ class Race:
             yield self._progress(f"training {', '.join(names)}", share=1.0, news=news)
         self._stop_if_asked()
 
-    def _plan_again(self, ended: Ended) -> str:
-        """Forget a run that did not keep its pace, and fit its steps to the one that it showed."""
-        name = ended.job.name
-        before = self.chosen[name]
-        assert before.pace is not None
-        # In this order, so that one that is broken off here finds the run and what it was told, or neither.
-        shutil.rmtree(ended.job.folder, ignore_errors=True)
-        self.starter.keep(name, before.size, before.pace)
-        self.chosen |= self.starter.choose([name], self._interruption)
-        return f"{name} begins again: {before.steps:,} steps would not take the time that its budget has"
-
     def _trained(self, ended: Ended) -> list[Row]:
         """The row of a family that has been trained, and its learning curve."""
         assert self.split is not None
         name, folder = ended.job.name, ended.job.folder
         chosen = self.chosen[name]
         model = self.examiner.model(name)
+        if chosen.seconds:
+            chosen = replace(chosen, marks=Recipe.load(folder).plan.marks)
+            self.starter.keep(name, chosen)
         row = family_row(name, model, folder, self.examiner.questions, cores=self.settings.cores)
         tokens = chosen.pace.corpus_tokens if chosen.pace else count_tokens(model, self.split)
         row |= {
@@ -253,11 +230,9 @@ class Race:
             "epochs": round(row["tokens"] / max(1, tokens), 3),
             "preparation_seconds": round(chosen.pace.preparation, 2) if chosen.pace else None,
             "peak_bytes": ended.peak_bytes or None,
-            "command": ended.job.command,
+            "command": self.starter.job(name, chosen).command,
             "directory": f"{RUNS}/{name}",
         }
-        if chosen.pace:
-            self.starter.keep(name, chosen.size, replace(chosen.pace, settled=True))
         return [row, *curve(name, model, folder, self.split)]
 
     # Measuring.

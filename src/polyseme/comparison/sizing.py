@@ -39,6 +39,8 @@ class Chosen:
     rule: str
     steps: int  # 0 where the budget says it in other words
     pace: Pace | None
+    seconds: float = 0.0  # of processors, which the steps are fitted to on the way; 0: to nothing
+    marks: tuple[int, ...] = ()  # how they were fitted before
 
 
 def choose(family: str, settings: ComparisonConfig, pace_of: Paces, recipe_of: Callable[[str], Recipe]) -> Chosen:
@@ -68,7 +70,7 @@ def choose(family: str, settings: ComparisonConfig, pace_of: Paces, recipe_of: C
             f"{family} would read the corpus {epochs:,.0f} times in {settings.budget}, which teaches nothing new; give "
             f"more text, or a budget of {max(1, int(fitting))}s or less"
         )
-    return Chosen(size=size, rule=rule, steps=steps, pace=pace)
+    return Chosen(size=size, rule=rule, steps=steps, pace=pace, seconds=0.0 if steps == pace.own_steps else seconds)
 
 
 def _by_rule(seconds: float, pace_of: Paces, recipe_of: Callable[[str], Recipe]) -> tuple[str, str]:

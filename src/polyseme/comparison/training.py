@@ -6,7 +6,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,7 +51,6 @@ class Going:
 
     job: Job
     history: Sequence[dict[str, Any]]  # the rows of its run so far
-    stop: Callable[[], None]  # end it at once, unsaved
 
 
 @dataclass(kw_only=True)
@@ -62,17 +61,13 @@ class _Child:
     peak_bytes: int = 0
 
 
-def train(jobs: list[Job], interruption: Interruption) -> Iterator[Going | Ended]:
-    """Run jobs side by side to their ends, and those that are added meanwhile.
-
-    Whoever interrupts stops all of them, each of which saves before.
-    """
+def train(jobs: Sequence[Job], interruption: Interruption) -> Iterator[Going | Ended]:
+    """Run jobs side by side to their ends; whoever interrupts stops all of them, each of which saves before."""
     children: list[_Child] = []
     stopped = False
     try:
-        while children or (jobs and not stopped):
-            while jobs and not stopped:
-                children.append(_start(jobs.pop(0)))
+        children.extend(map(_start, jobs))
+        while children:
             if interruption.signal and not stopped:
                 stopped = True
                 for child in children:
@@ -83,7 +78,7 @@ def train(jobs: list[Job], interruption: Interruption) -> Iterator[Going | Ended
                     children.remove(child)
                     yield ended
                 else:
-                    yield Going(job=child.job, history=read_history(child.job.folder), stop=child.process.kill)
+                    yield Going(job=child.job, history=read_history(child.job.folder))
             if children:
                 time.sleep(_LOOK_SECONDS)
     finally:

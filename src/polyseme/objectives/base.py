@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from polyseme.config import Config
+from polyseme.course import NO_COURSE, Course
 from polyseme.errors import ConfigError
 from polyseme.models.base import Encoder
 from polyseme.tensors import Batch, Encoded, Outcome, State
@@ -55,7 +56,7 @@ class Source:
     length: int  # tokens a row
     num_rows: int  # rows a batch
     measuring: bool = False  # rows are measured on, not learnt from: what is asked of them is always the same
-    num_steps: int = 0  # of the run; what is asked may change on the way
+    course: Course = NO_COURSE  # of the run; what is asked may change on the way
     sampling: float = 1.0  # languages are drawn in proportion to their share of the text to this power
     before: tuple[int, ...] = ()  # tokens that every row begins with, of which nothing is asked
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from polyseme.course import Course
 from polyseme.layers.blocks import activate
 from polyseme.layers.softmax import linear_cross_entropy, token_nats
 from polyseme.models.base import Encoder
@@ -67,10 +68,15 @@ class MaskedConfig(ObjectiveConfig):
     def uses_turns(self) -> bool:
         return self.pairs == "dialogue"
 
-    def masking_at(self, step: int, num_steps: int) -> Masking:
+    def masking_at(self, step: int, course: Course) -> Masking:
         """What is hidden together at a step of a run."""
-        begun = (masking for masking, start in self.stages if step >= (start if start >= 1 else start * num_steps))
-        return list(begun)[-1] if self.stages else self.masking
+        if not self.stages:
+            return self.masking
+
+        def has_begun(start: float) -> bool:
+            return step >= start if start >= 1 else course.place(step) >= start * course.steps
+
+        return [masking for masking, start in self.stages if has_begun(start)][-1]
 
 
 class MaskedTokens(Objective):
@@ -103,7 +109,7 @@ class MaskedTokens(Objective):
         num_rows, length = ids.shape
         rate = MEASURED_RATE if source.measuring else self.config.rate
         # Dev text is always asked for token by token, so that losses can be compared.
-        masking = "token" if source.measuring else self.config.masking_at(step, source.num_steps)
+        masking = "token" if source.measuring else self.config.masking_at(step, source.course)
         lot = chance.random((num_rows, length), dtype=np.float32)
         padded = not bool(batch.mask.all())
         if masking == "token" and not padded:

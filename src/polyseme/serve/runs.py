@@ -95,7 +95,7 @@ def _summary(served: Served) -> dict[str, Any]:
     family, steps = None, None
     try:
         recipe = read_recipe(served.folder)
-        family, steps = recipe.family, recipe.plan.steps or None
+        family, steps = recipe.family, recipe.plan.course.total or None
     except (PolysemeError, OSError):  # it is about to be written, or has gone
         family = served.opened.family if served.opened else None
     done = int(last.get("step", 0))

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from polyseme.course import Course
 from polyseme.errors import TrainingError
 from polyseme.learning import LearnerState, Step, Values
 from polyseme.objectives import Source
@@ -27,7 +28,7 @@ class Task:
     vectors: Floats  # (V, D), which it fills
     words: Flags  # (V,), the ids that are words: special tokens are not
     source: Source  # the text, and how much of it a step reads
-    total: int  # steps
+    course: Course  # of the run
     rate: float
     seed: int
     threads: int
@@ -55,10 +56,18 @@ class VectorLearner:
 
     def __init__(self, task: Task) -> None:
         self.task = task
-        self.total = task.total
+        self.course = task.course
         self.done = 0
         self.seconds = self.processor_seconds = 0.0
         self.arrays: dict[str, NDArray[Any]] = {"vectors": task.vectors}
+
+    @property
+    def total(self) -> int:
+        return self.course.total
+
+    def follow(self, course: Course) -> None:
+        """Go on by a course that has been decided further."""
+        self.course = course
 
     def learn(self) -> dict[str, float]:
         """Do the step after those that are done, and say what it cost."""

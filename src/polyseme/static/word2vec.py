@@ -87,7 +87,7 @@ class Word2vec(VectorLearner):
         return self._rate_at(self.done * self.task.step_tokens)
 
     def _rate_at(self, place: int) -> float:
-        return self.task.rate * max(_LEAST, 1 - place / (self.total * self.task.step_tokens))
+        return self.task.rate * max(_LEAST, 1 - self.course.place(place / self.task.step_tokens) / self.course.steps)
 
     def learn(self) -> dict[str, float]:
         begin = self.done * self.task.step_tokens

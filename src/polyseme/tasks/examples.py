@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
+from polyseme.course import NO_COURSE, Course
 from polyseme.objectives.by_length import Batches
 from polyseme.tasks.layout import Layout, Row
 from polyseme.tensors import IGNORED, Batch
@@ -34,7 +35,7 @@ class Examples:
     layout: Layout
     num_rows: int  # items a batch
     batches: Batches
-    num_steps: int = 0  # of the run
+    course: Course = NO_COURSE  # of the run
 
     @classmethod
     def of(cls, items: Sequence[Item], layout: Layout, *, num_rows: int) -> Self:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from polyseme.course import NO_COURSE, Course
 from polyseme.objectives.base import generator
 from polyseme.tasks.examples import Examples
 from polyseme.tensors import Batch
@@ -21,7 +22,7 @@ class Several:
     """The examples of tasks by name: an epoch has each batch of each of them once, in an order of chance."""
 
     sources: Mapping[str, Examples]
-    num_steps: int = 0  # of the run
+    course: Course = NO_COURSE  # of the run
 
     @property
     def num_rows(self) -> int:
@@ -78,7 +79,7 @@ class Alternating(Several):
         return max(super().length, self.unlabelled.length)
 
     def draw(self, *, seed: int, step: int) -> Batch:
-        alone = min(step, round(ALONE * self.num_steps))
+        alone = min(step, round(ALONE * self.course.steps))
         turn, unlabelled = divmod(step - alone, 2)
         if unlabelled:
             return self.unlabelled.draw(seed=seed, step=turn)

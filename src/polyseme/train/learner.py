@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from polyseme.course import Course
 from polyseme.errors import ConfigError, TrainingError
 from polyseme.learning import LearnerState, Step, Values
 from polyseme.models.base import Encoder
@@ -44,7 +45,6 @@ class GradientLearner:
         self.objective = objective
         self.source = source
         self.plan = plan
-        self.total = plan.steps
         self.done = 0
         self.tokens = 0
         self.seconds = self.processor_seconds = 0.0
@@ -58,6 +58,14 @@ class GradientLearner:
         self.optimizer = _optimizer(encoder, objective, self.weights, plan)
         self.averaging = Averaging(self.weights, plan.patience)
         self.replicas = Replicas(encoder, objective, fitting_number(encoder, objective, source.num_rows))
+
+    @property
+    def total(self) -> int:
+        return self.plan.course.total
+
+    def follow(self, course: Course) -> None:
+        """Go on by a course that has been decided further."""
+        self.plan = self.plan.replace(marks=course.marks)
 
     def steps(self) -> Generator[Step, None, None]:
         """Learn, one step at a time; the next batch is drawn while this one is learnt from."""
@@ -251,7 +259,7 @@ def _optimizer(
 
 def draw(objective: Objective, source: Source | Examples | Several, plan: PlanConfig, step: int) -> Batch:
     """What is learnt from at a step, counted from 0."""
-    source = dataclasses.replace(source.shortened(shortening(plan, step)), num_steps=plan.steps)
+    source = dataclasses.replace(source.shortened(shortening(plan, step)), course=plan.course)
     return objective.batch(source, seed=plan.seed, step=step)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from itertools import pairwise
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from polyseme.config import Config
+from polyseme.course import NUM_PARTS, Course
 from polyseme.errors import ConfigError
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
@@ -76,6 +78,8 @@ class PlanConfig(Config):
 
     budget: BudgetText = "10m"  # how long to train
     steps: int = Field(0, ge=0)  # what the budget came to; measured once and then kept
+    processor_seconds: float = Field(0.0, ge=0)  # of all cores, which the steps are fitted to on the way; 0: to nothing
+    marks: tuple[int, ...] = ()  # steps after which each tenth of the way was over, where they were fitted
     seed: int = Field(0, ge=0, lt=2**32)
     start: Literal["paper", "fast"] = "paper"  # first weights: as published, or such that learning sets in sooner
     base: str = ""  # the model whose weights it goes on from instead
@@ -101,13 +105,26 @@ class PlanConfig(Config):
     evaluate_batches: int = Field(0, ge=0)  # of such a look; 0: a twentieth of the time; the last look reads all
     threads: int = Field(0, ge=0, le=1024)  # 0: all cores
 
+    @model_validator(mode="after")
+    def _ascending(self) -> Self:
+        if any(mark <= before for before, mark in pairwise((0, *self.marks))) or len(self.marks) > NUM_PARTS:
+            raise ValueError(f"marks are up to {NUM_PARTS} numbers of steps, each larger than the one before")
+        if self.marks and not (self.processor_seconds or self.course.is_decided):
+            raise ValueError(f"marks are {NUM_PARTS} numbers of steps, unless processor_seconds decide on more")
+        return self
+
+    @property
+    def course(self) -> Course:
+        """How far the run is at each step."""
+        return Course(steps=self.steps, marks=self.marks)
+
 
 def rate_at(plan: PlanConfig, step: int) -> float:
-    """The learning rate of a step, counted from 0, of `plan.steps`."""
-    return plan.rate * _share(plan, step)
+    """The learning rate of a step, counted from 0."""
+    return plan.rate * _share(plan, plan.course.place(step))
 
 
-def _share(plan: PlanConfig, step: int) -> float:
+def _share(plan: PlanConfig, step: float) -> float:
     if plan.schedule == "slanted":
         return slanted(step, plan.steps, cut_share=plan.warmup)
     warmup = plan.warmup * plan.steps
@@ -127,7 +144,7 @@ def _share(plan: PlanConfig, step: int) -> float:
     return left
 
 
-def slanted(step: int, num_steps: int, *, cut_share: float = 0.1, ratio: float = 32) -> float:
+def slanted(step: float, num_steps: int, *, cut_share: float = 0.1, ratio: float = 32) -> float:
     """The slanted triangular course of a rate (Howard and Ruder, 2018, equation 3), as a share of the highest.
 
     Where no step is left for the rise, it only falls: there the paper divides by zero. A cut that is rounded down makes
@@ -158,14 +175,16 @@ def num_frozen(plan: PlanConfig, step: int, num_groups: int) -> int:
 
 def averaged(plan: PlanConfig, step: int) -> bool:
     """Whether the weights after a step, counted from 0, go into the mean that they become."""
-    points, rest = divmod(plan.steps - 1 - step, max(1, plan.steps // 50))
-    return plan.average > 1 and rest == 0 and points < plan.average
+    before, after = (plan.steps - plan.course.place(number) for number in (step, step + 1))  # what is left of the way
+    apart = max(1, plan.steps // 50)
+    points = math.ceil(after / apart)
+    return plan.average > 1 and points < plan.average and points < math.ceil(before / apart)
 
 
 def shortening(plan: PlanConfig, step: int) -> int:
     """By what the length of the rows is divided in a step, counted from 0."""
-    short = plan.short_rows * plan.steps
-    return 4 if step < short / 2 else 2 if step < short else 1
+    short, place = plan.short_rows * plan.steps, plan.course.place(step)
+    return 4 if place < short / 2 else 2 if place < short else 1
 
 
 def decays(name: str, num_dimensions: int) -> bool:

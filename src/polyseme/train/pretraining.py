@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 
+from polyseme.course import NUM_PARTS
 from polyseme.errors import CheckpointError, ConfigError, DataError, TrainingError
 from polyseme.files import cache_folder, whole_folder, write_file
 from polyseme.learning import Learner, Step
@@ -48,7 +49,7 @@ from polyseme.train.given import GivenVectors
 from polyseme.train.learner import GradientLearner, draw
 from polyseme.train.plan import SIZES, Budget, PlanConfig, choose_size
 from polyseme.train.recipe import RECIPE, Recipe
-from polyseme.train.run import Run, check_unused
+from polyseme.train.run import Run, check_unused, read_history
 
 _DEV_ROW_TOKENS = 4096  # that go through the model at once while it is measured
 _DEV_TOKENS = 32_768  # of a look at the dev text on the way, at most
@@ -172,8 +173,9 @@ def draw_batch(out: Path, step: int, *, watch: Watch = nullcontext) -> tuple[Bat
     recipe, tokenizer = Recipe.load(out), Tokenizer.load(out)
     if not recipe.objective.by_gradient:
         raise ConfigError(f"a {recipe.family} reads its text from beginning to end; it draws no batches to show")
-    if step >= recipe.plan.steps:
-        raise ConfigError(f"{out} has {recipe.plan.steps:,} steps, and the first is 0; give a --step below that")
+    total = recipe.plan.course.total
+    if step >= total:
+        raise ConfigError(f"{out} has {total:,} steps, and the first is 0; give a --step below that")
     corpus, _ = open_corpora(recipe)
     with watch(corpus):
         store = prepare_again(out, recipe, corpus, tokenizer)
@@ -216,7 +218,7 @@ def build_learner(
         vectors=encoder.tokens.weight.detach().numpy(),
         words=words,
         source=source,
-        total=plan.steps,
+        course=plan.course,
         rate=plan.rate,
         seed=plan.seed,
         threads=plan.threads or num_cores(),
@@ -371,17 +373,18 @@ class Pretraining:
 
     @property
     def total(self) -> int:
-        """Steps of the whole run."""
-        return self.recipe.plan.steps
+        """Steps of the whole run, as far as that is decided."""
+        return self.recipe.plan.course.total
 
     def steps(self) -> Iterator[Progress]:
         """Learn; after each step keep its figures, and when it is time look at the dev text and save."""
         run, learner = self._run, self.learner
-        every = self.recipe.plan.evaluate_every or -(-self.total // NUM_EVALUATIONS)
         try:
             for step in learner.steps():
+                if step.number in self.recipe.plan.marks:
+                    self._decide(step)
                 last = step.number == self.total
-                looks = self.dev is not None and (last or step.number % every == 0)
+                looks = self.dev is not None and (last or self._looks_after(step.number))
                 dev = (self.evaluate(whole=last) or None) if looks else None
                 if dev:
                     learner.look(dev[self._dev_loss])
@@ -392,6 +395,32 @@ class Pretraining:
         except TrainingError:
             run.close()
             raise
+
+    def _looks_after(self, number: int) -> bool:
+        plan = self.recipe.plan
+        if plan.marks and not plan.evaluate_every:
+            return number in plan.marks
+        return number % (plan.evaluate_every or -(-self.total // NUM_EVALUATIONS)) == 0
+
+    def _decide(self, step: Step) -> None:
+        """Fit the next tenth of the way to the time that is left, where it is not decided yet.
+
+        By what a step took in the last tenth. It is written down before anything depends on it, so that a run that is
+        broken off finds it decided.
+        """
+        plan = self.recipe.plan
+        course = plan.course
+        if course.is_decided or step.number != course.marks[-1]:
+            return
+        # The first steps of all have more to do, so the first tenth is counted from the first row.
+        begin, rows = (0, *course.marks)[-2], read_history(self.folder)
+        before = next((row for row in reversed(rows) if row["step"] <= begin), rows[0] if rows else {})
+        number, seconds = before.get("step", 0), before.get("processor_seconds", 0.0)
+        pace = (step.processor_seconds - seconds) / max(1, step.number - number)
+        course = course.fitted(step=pace, left=plan.processor_seconds - step.processor_seconds)
+        self.recipe = dataclasses.replace(self.recipe, plan=plan.replace(marks=course.marks))
+        self._run.follow(self.recipe)
+        self.learner.follow(course)
 
     def evaluate(self, *, whole: bool = False) -> dict[str, float]:
         """Figures on the dev text: a fixed part of it, or all, and then also on each of its languages."""
@@ -478,7 +507,10 @@ class Pretraining:
             assert pace is not None
             dev_batches = plan.evaluate_batches or pace.dev_batches_in(seconds, dev_batches)
             steps = pace.steps_in(seconds, dev_batches)
-        self.recipe = dataclasses.replace(self.recipe, plan=plan.replace(steps=steps, evaluate_batches=dev_batches))
+        plan = plan.replace(steps=steps, evaluate_batches=dev_batches)
+        if plan.processor_seconds and not plan.marks and steps >= NUM_PARTS:
+            plan = plan.replace(marks=plan.course.begun().marks)
+        self.recipe = dataclasses.replace(self.recipe, plan=plan)
 
 
 def _num_batches(source: Source, tokens: int) -> int:

@@ -89,8 +89,10 @@ class Saved:
         return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
 
     def digest(self) -> str:
-        """A short name for exactly these settings."""
-        return hashlib.sha256(json.dumps(self.dump(), sort_keys=True).encode()).hexdigest()[:16]
+        """A short name for exactly these settings, but for those that are decided on the way."""
+        values = self.dump()
+        values["plan"].pop("marks")
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)

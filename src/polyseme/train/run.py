@@ -81,7 +81,7 @@ class Run:
             for name, loss in step.losses.items():  # of tasks that have turns, some
                 self._losses.setdefault(name, []).append(loss)
         every = max(1, self.recipe.plan.steps // _NUM_RECORDS)
-        if dev is None and step.number % every and step.number != self.recipe.plan.steps:
+        if dev is None and step.number % every and step.number != self.recipe.plan.course.total:
             return
         tokens, seconds = step.tokens - self._last[0], step.seconds - self._last[1]
         row: dict[str, Any] = {
@@ -101,6 +101,16 @@ class Run:
         except OSError as error:
             logger.warning("step %d was not recorded (%s); the run goes on", step.number, error.strerror)
         self._losses, self._last = {}, (step.tokens, step.seconds)
+
+    def follow(self, recipe: Saved) -> None:
+        """Keep what has been decided on the way, before anything depends on it."""
+        try:
+            recipe.save(self.folder)
+        except OSError as error:
+            raise CheckpointError(
+                f"{self.folder} cannot be written ({error.strerror}); make room and --resume"
+            ) from None
+        self.recipe = recipe
 
     def due(self, step: Step) -> bool:
         """Whether it is time for a checkpoint."""

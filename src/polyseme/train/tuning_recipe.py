@@ -145,7 +145,7 @@ def tokens_read(recipe: Saved | None) -> float:
     found = 0.0
     while recipe is not None:
         if isinstance(recipe, Recipe):
-            found += recipe.plan.steps * recipe.plan.batch_tokens
+            found += recipe.plan.course.total * recipe.plan.batch_tokens
         if not recipe.plan.base:
             return found
         try:
