@@ -93,7 +93,7 @@ def test_what_is_asked_is_what_is_counted():
     assert Sentences(store, START, END).num_tokens == 16 and sum(asked) == forwards.num_asked(store) == 13
     figures = objective.figures({"forwards": np.log(8), "backwards": np.log(4)}, source)
     assert figures == pytest.approx(
-        {"forwards_perplexity": 8, "backwards_perplexity": 4, "bits_per_character": 3 * 13 / 12}
+        {"forwards_perplexity": 8, "backwards_perplexity": 4, "bits_per_character": 2.5 * 13 / 12}
     )
 
 

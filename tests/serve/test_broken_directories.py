@@ -148,15 +148,14 @@ def test_opening_does_not_hold_up_those_who_ask(folders, monkeypatch):
     slow = threading.Event()
 
     def look(self):
-        slow.wait(3)
+        slow.wait(60)
         return ()
 
     with serving(folders["bert"]) as server:
         monkeypatch.setattr(Served, "look", look)
         checking = threading.Thread(target=server.serving.models.check)
         checking.start()
-        started = time.perf_counter()
         assert server.post("embeddings", input="a").status == 200
-        assert time.perf_counter() - started < 3
+        assert checking.is_alive()
         slow.set()
         checking.join()

@@ -154,7 +154,8 @@ class Forward(NextToken):
         return self._sentences(store).num_tokens - store.num_sentences
 
     def figures(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
-        return {"forwards_perplexity": perplexity(means["forwards"]), **super().figures(means, source)}
+        both = {self.name: (means["forwards"] + means["backwards"]) / 2}  # as texts are scored
+        return {"forwards_perplexity": perplexity(means["forwards"]), **super().figures(both, source)}
 
 
 class Backward(Objective):
