@@ -17,6 +17,7 @@ from polyseme.cli import run
 from polyseme.comparison import pacing, race
 from polyseme.comparison.race import LOCK, Race
 from polyseme.comparison.results import RESULTS, read_rows
+from polyseme.comparison.sizing import Chosen
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.train.recipe import Recipe
 from polyseme.train.run import lock_folder
@@ -247,7 +248,7 @@ def test_killed_in_the_third_family_it_ends_as_if_it_had_not_been(text, tasks, t
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [0.4, 3.0])
-def test_a_run_is_fitted_to_its_budget_and_repeated_by_its_command(wrong, text, tmp_path, monkeypatch):
+def test_a_run_is_fitted_to_its_budget_and_repeated_by_its_command(wrong, text, tasks, tmp_path, monkeypatch):
     """However wrong it was tried; the same comparison takes the same steps, and so does the printed command."""
     monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path / "cache"))
     tried = pacing._ask_child
@@ -257,7 +258,7 @@ def test_a_run_is_fitted_to_its_budget_and_repeated_by_its_command(wrong, text, 
         return replace(found, step=wrong * found.step)
 
     monkeypatch.setattr(pacing, "_ask_child", mistaken)
-    values = {"corpus": [str(text)], "families": ["bert"], "budget": "8s", "size": "tiny", "cores": 1}
+    values = told(text, tasks, families=["bert"], budget="8s")
     for name in ("first", "second"):
         compared(values, tmp_path / name)
     assert plain(tmp_path / "first") == plain(tmp_path / "second")
@@ -307,6 +308,22 @@ def test_paces_are_found_side_by_side(text, tmp_path, monkeypatch):
     list(race._prepare())
     race._lock.close()
     assert [race.chosen[family].steps for family in ("bert", "gpt2")] == [79, 79]
+
+
+def test_who_ends_early_leaves_no_other_alone(text, tmp_path):
+    race = Race.open(
+        {"corpus": [str(text)], "families": ["svd", "bert", "gpt2", "elmo"], "parallel": 2}, tmp_path / "a"
+    )
+    race._lock.close()
+    pace = pacing.Pace(
+        step=0.1, start=0.1, step_tokens=100, corpus_tokens=10**6, vocab_size=99, parameters=99, inner_parameters=9,
+        own_steps=0, preparation=0.1,
+    )  # fmt: skip
+    race.chosen = {
+        name: Chosen(size="tiny", rule="", steps=5, pace=replace(pace, own_steps=5 if name == "svd" else 0))
+        for name in race.settings.families
+    }
+    assert race._side_by_side() == [["svd"], ["bert", "gpt2"], ["elmo"]]
 
 
 @pytest.mark.slow

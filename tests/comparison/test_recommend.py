@@ -76,6 +76,21 @@ def test_of_equals_that_cost_nearly_the_same_the_smaller_and_then_the_better():
     assert choose(bert=10, elmo=-20) == "bert"  # which cannot be
 
 
+@pytest.mark.parametrize(
+    ("probed", "tuned", "family"),
+    [
+        ({"svd": 0.6, "bert": 0.8}, {"svd": 0.90, "bert": 0.91}, "bert"),  # which svd has from the labels alone
+        ({"svd": 0.6, "bert": 0.8}, {"svd": 0.91, "bert": 0.90}, "bert"),
+        ({"svd": 0.8, "bert": 0.8}, {"svd": 0.90, "bert": 0.91}, "svd"),  # no context is needed, and it is cheaper
+        ({"svd": 0.6, "bert": 0.8}, {"svd": 0.95, "bert": 0.85}, "svd"),  # however it comes by it
+    ],
+)
+def test_context_that_only_a_network_above_vectors_has(probed, tuned, family):
+    choice = chosen(scores(**probed) + scores(method="full", **tuned))["classify"]
+    assert choice.family == family and not choice.context_needed
+    assert ("linear probes show is needed" in choice.why) == (family == "bert")
+
+
 def test_a_static_family_is_not_chosen_for_want_of_measurements():
     """What beats it was not measured on every task of the use."""
     tasks = [TASK, TASK | {"name": "places"}]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from polyseme.comparison import linear
+from polyseme.comparison import learning, linear
 from polyseme.comparison.docstring_tasks import docstring_tasks
 from polyseme.comparison.labelled import Task, bounded, find_tasks, label_counts, write_task
-from polyseme.comparison.learning import draw, plan_steps
+from polyseme.comparison.learning import draw, plan_steps, step_seconds
 from polyseme.comparison.linear import Vectors, probe
 from polyseme.errors import ConfigError, DataError
 from polyseme.text.forms import TASKS, ClassifyExample, SimilarityExample, TagExample
@@ -117,6 +117,28 @@ def test_steps_of_fine_tunings(town):
     asked = replace(task, sides={**task.sides, "dev": task.sides["dev"] * 100, "test": task.sides["test"] * 100})
     assert plan_steps(asked, (20, 80, 0), seconds=25, step_seconds=0.1) == {160: 150}
     assert plan_steps(asked, (20, 80, 0), seconds=12.5, step_seconds=0.1) == {160: 78}
+
+
+def test_what_a_step_of_fine_tuning_takes_is_measured_once_for_a_shape(town, tmp_path, monkeypatch):
+    """Whatever the recipes of two runs say of where their text lies and how they were fitted."""
+    monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path / "cache"))
+    (task, *_) = find_tasks(str(town), seed=0).tasks
+    measured, took = [], iter([0.5, 0.7])
+
+    def finetune(folder, *_, beside, **told):
+        beside.mkdir()
+        seconds = next(took)
+        rows = [{"step": n, "tokens": n, "seconds": n, "processor_seconds": seconds * n} for n in (1, 2)]
+        (beside / "history.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    monkeypatch.setattr(learning, "_finetune", finetune)
+    for name, width in (("a", 8), ("b", 8), ("c", 9)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(f'{{"width": {width}}}')
+        (tmp_path / name / "recipe.toml").write_text(f'corpus = "{name}"')
+        files = write_task(task, tmp_path / "tasks" / name)
+        measured.append(step_seconds(tmp_path / name, task, files, threads=1, beside=tmp_path / "tuning"))
+    assert measured == pytest.approx([0.5, 0.5, 0.7])
 
 
 def separable(kind, number, seed):

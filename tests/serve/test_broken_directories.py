@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import threading
-import time
 
 import pytest
 from asking import serving

@@ -24,7 +24,7 @@ SLOW = {
 
 
 async def dawdle(port, parts, pause):
-    """Send a part and wait, until the server has enough: what it said, before which part, and after how many seconds."""
+    """Send a part and wait, until the server has enough: what it said, after how many parts and seconds."""
     started = time.monotonic()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     told = asyncio.ensure_future(reader.read())

@@ -135,9 +135,9 @@ def _usual(count: int) -> int:
 
 
 def step_seconds(folder: Path, task: Task, files: Mapping[str, Path], *, threads: int, beside: Path) -> float:
-    """What a step of fine-tuning takes a processor, measured once on a machine as pretraining is."""
-    parts = [sha256(path) for path in (folder / RECIPE, folder / CONFIG) if path.exists()]
-    key = [task.kind, sha256(files["train"]), threads, *parts]
+    """What a step of fine-tuning takes a processor, measured once on a machine for all models of a shape."""
+    shape = [sha256(path) for path in (folder / CONFIG, folder / "tokenizer.json") if path.exists()]
+    key = [task.kind, sha256(files["train"]), threads, (folder / RECIPE).exists(), *shape]
 
     def measure() -> float:
         _finetune(folder, task, files, number=0, seed=0, steps=_TRIED_STEPS, threads=threads, beside=beside)

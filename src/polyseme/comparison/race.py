@@ -127,11 +127,10 @@ class Race:
 
     def run(self) -> Iterator[Progress]:
         """Do what is not done yet, piece by piece."""
-        names = self.settings.names
         try:
             with interruptible() as self._interruption:
                 yield from self._prepare()
-                for group in _groups(names, self.settings.parallel):
+                for group in self._side_by_side():
                     yield from self._train([name for name in group if (name, "training") not in self.results.done])
                     for name in group:
                         yield from self._measure(name)
@@ -177,6 +176,12 @@ class Race:
             row = comparison_row(settings, split, self.examiner.questions, self.examiner.tasks, self.command)
             self.results.add("comparison", [row])
         self._finished = 1
+
+    def _side_by_side(self) -> list[Sequence[str]]:
+        """Groups of families that are trained together; those that end by themselves would leave the others alone."""
+        early = [name for name, one in self.chosen.items() if one.pace and one.steps == one.pace.own_steps]
+        others = [name for name in self.settings.names if name not in early]
+        return [*_groups(early, self.settings.parallel), *_groups(others, self.settings.parallel)]
 
     # Training.
 

@@ -3,7 +3,8 @@
 The best of a use is that with the highest mean at the largest number of labels. Families that are not worse than it by
 more than two standard errors of the difference count as equal to it, and the cheapest to use among them is recommended
 (by a quarter at least, else the better). What even the best has hardly learnt is not advised, and is told among the
-limits. A family without context is out wherever one with context is better beyond noise.
+limits. A family without context is out wherever one with context is better beyond noise. It is also out where only the
+network above it knows context: one with context has better linear probes, and is as good when both are fine-tuned.
 """
 
 from __future__ import annotations
@@ -117,10 +118,11 @@ def judge(use: Use, parts: Sequence[Measured], rows: Rows) -> Choice:
     whole = together(learnt)
     notes += [f"{left_out}." for left_out in whole.left_out if left_out not in notes]
     able = [family for family in whole.scores if whole.beats_nothing(family)]
-    behind = _behind_context(learnt, rows)
+    behind, leaning = _behind_context(learnt, rows), _leaning_on_labels(learnt, rows)
     if use.key == "senses" and any(rows.context(family) not in (STATIC, "") for family in able):
         behind |= {family for family in whole.scores if rows.context(family) == STATIC}
-    able = [one for one in able if one not in behind] or [one for one in whole.scores if one not in behind]
+    out = behind | leaning
+    able = [one for one in able if one not in out] or [one for one in whole.scores if one not in out]
     best = max(able, key=_rank(whole, rows))
     equals = [family for family in able if _level(best, family, [whole, *learnt])]
     family = _cheapest(equals, whole, rows)
@@ -139,7 +141,7 @@ def judge(use: Use, parts: Sequence[Measured], rows: Rows) -> Choice:
         context_needed=bool(behind) and behind >= {one for one in whole.scores if rows.context(one) == STATIC},
         notes=notes,
     )
-    return replace(chosen, why=_why(chosen, behind, rows))
+    return replace(chosen, why=_why(chosen, behind, leaning, rows))
 
 
 def _choose(use: Use, measured: Sequence[Measured], few: Sequence[Measured], rows: Rows) -> Choice:
@@ -178,6 +180,20 @@ def _behind_context(parts: Sequence[Measured], rows: Rows) -> set[str]:
         for family in part.scores
         if rows.context(family) == STATIC
         and any(part.beyond_noise(other, family) for other in part.scores if rows.context(other) not in (STATIC, ""))
+    }
+
+
+def _leaning_on_labels(parts: Sequence[Measured], rows: Rows) -> set[str]:
+    """Families without context that lack it in their linear probes, and are no better than those with it all the same.
+
+    What is fine-tuned above them reads in context, which it has to learn from the labels.
+    """
+    lacking = {probe.key: _behind_context([probe], rows) for probe in measure_tasks(rows, method="linear")}
+    return {
+        family
+        for part in parts
+        for family in lacking.get(part.key, set()) & part.scores.keys()
+        if not all(part.beyond_noise(family, other) for other in part.scores if rows.context(other) not in (STATIC, ""))
     }
 
 
@@ -227,7 +243,7 @@ def _nobody(parts: Sequence[Measured]) -> str:
     return f"None learnt it. {told[:1].upper()}{told[1:]}."
 
 
-def _why(choice: Choice, behind: set[str], rows: Rows) -> str:
+def _why(choice: Choice, behind: set[str], leaning: set[str], rows: Rows) -> str:
     whole, family, best, other = choice.whole, choice.family, choice.best, choice.runner_up
     assert whole is not None and family is not None and best is not None
     seconds = number_in(rows.families.get(family, {}), "embedding_seconds")
@@ -249,7 +265,7 @@ def _why(choice: Choice, behind: set[str], rows: Rows) -> str:
         lead = whole.gain(whole.scores[other].value, whole.scores[family].value)
         parts += ["the best mean"] if lead <= 0 and not equals else []
         where = "is ahead" if lead > choice.margin else "is within noise"
-        parts.append(f"{name(other)} {where}, but {_reason(choice, other, behind)}")
+        parts.append(f"{name(other)} {where}, but {_reason(choice, other, behind, leaning)}")
     if choice.context_needed:
         without = [name(one) for one in whole.scores if one in behind]
         told = f"{len(without)} families" if len(without) > 2 else listed(without)
@@ -260,10 +276,12 @@ def _why(choice: Choice, behind: set[str], rows: Rows) -> str:
     return f"{told[:1].upper()}{told[1:]}."
 
 
-def _reason(choice: Choice, other: str, behind: set[str]) -> str:
+def _reason(choice: Choice, other: str, behind: set[str], leaning: set[str]) -> str:
     """Why a family is not among the equals, though its mean is not behind that of the best."""
     if other in behind:
         return "sees no context, which is needed here"
+    if other in leaning:
+        return "sees no context, which linear probes show is needed here: what was fine-tuned above it does"
     best = str(choice.best)
     parts = [part for part in choice.parts if {best, other} <= part.scores.keys() and part.beyond_noise(best, other)]
     if parts:
@@ -343,6 +361,10 @@ def _limits(rows: Rows, choices: Sequence[Choice]) -> list[str]:
         over = "one seed, so the spread over labels drawn is not in the ±" if seeds == 1 else None
         over = over or (f"{seeds:.0f} seeds" if seeds else "seeds")
         limits.append(f"Scores on tasks are means over {over}." if seeds != 1 else f"Tasks were learnt with {over}.")
+    steps = [number for row in rows.of["task"] if (number := number_in(row, "steps"))]
+    if steps:
+        span = f"{min(steps):,.0f}" if min(steps) == max(steps) else f"{min(steps):,.0f} to {max(steps):,.0f}"
+        limits.append(f"Fine-tunings had {span} steps each; with more of them others may be ahead.")
     if len({one.metric for one in measure_figures(rows) if one.kind == "likelihood"}) > 1:
         limits.append(
             "Likelihoods of families that read from the left, both ways or around a blank are different "

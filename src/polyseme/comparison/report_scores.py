@@ -107,14 +107,16 @@ def measure_figures(rows: Rows) -> list[Measured]:
     return found
 
 
-def measure_tasks(rows: Rows, *, fewest: bool = False) -> list[Measured]:
-    """Each task at its largest number of labels, or at its fewest; of a family, its best method there."""
+def measure_tasks(rows: Rows, *, fewest: bool = False, method: str = "") -> list[Measured]:
+    """Each task at its largest number of labels, or at its fewest; by its best method there, or a given one."""
     found = []
     for task, told in rows.tasks().items():
         learnt = [
             (row, score)
             for row in rows.of["task"]
-            if row["task"] == task and (score := task_score(rows, row)) is not None
+            if row["task"] == task
+            and method in ("", row.get("method"))
+            and (score := task_score(rows, row)) is not None
         ]
         if not learnt:
             continue
@@ -128,6 +130,8 @@ def measure_tasks(rows: Rows, *, fewest: bool = False) -> list[Measured]:
             some = [score for row, score in learnt if row["family"] == family and _labels(row) == labels]
             if some:
                 scores[family] = max(some, key=lambda score: score.value)
+        failed = {row["family"] for row in rows.of["failure"]}
+        left_out = [family for family in rows.trained if family not in scores and family not in failed]
         majority = number_in(told, "majority")
         if majority is None and metric in (*_CORRELATIONS, "f1"):
             majority = 0.0
@@ -143,6 +147,7 @@ def measure_tasks(rows: Rows, *, fewest: bool = False) -> list[Measured]:
                 baseline=majority,
                 labels=labels,
                 about=about,
+                left_out=[] if fewest or method else [f"{name(family)} had too little time" for family in left_out],
             )
         )
     return found
