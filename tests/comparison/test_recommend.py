@@ -83,12 +83,23 @@ def test_of_equals_that_cost_nearly_the_same_the_smaller_and_then_the_better():
         ({"svd": 0.6, "bert": 0.8}, {"svd": 0.91, "bert": 0.90}, "bert"),
         ({"svd": 0.8, "bert": 0.8}, {"svd": 0.90, "bert": 0.91}, "svd"),  # no context is needed, and it is cheaper
         ({"svd": 0.6, "bert": 0.8}, {"svd": 0.95, "bert": 0.85}, "svd"),  # however it comes by it
+        ({"svd": 0.6, "onehot": 0.8, "bert": 0.8}, {"svd": 0.90, "onehot": 0.8, "bert": 0.91}, "svd"),
     ],
 )
 def test_context_that_only_a_network_above_vectors_has(probed, tuned, family):
     choice = chosen(scores(**probed) + scores(method="full", **tuned))["classify"]
     assert choice.family == family and not choice.context_needed
     assert ("linear probes show is needed" in choice.why) == (family == "bert")
+
+
+def test_context_that_one_of_two_tasks_needs():
+    """Whether what has none is better all the same is asked of both together."""
+    tasks = [TASK, TASK | {"name": "places"}]
+    rows = scores(svd=0.6, bert=0.7) + scores("places", svd=0.8, bert=0.8)
+    better = scores(method="full", svd=0.8, bert=0.7) + scores("places", method="full", svd=0.81, bert=0.81)
+    assert chosen(rows + better, tasks)["classify"].family == "svd"
+    level = scores(method="full", svd=0.71, bert=0.7) + scores("places", method="full", svd=0.81, bert=0.81)
+    assert chosen(rows + level, tasks)["classify"].family == "bert"
 
 
 def test_a_static_family_is_not_chosen_for_want_of_measurements():
@@ -212,6 +223,13 @@ def test_words_that_are_not_known_are_not_compared():
     rows += [row | {"count": 20} for row in figures("words", "simlex", bert=0.9)]
     choice = chosen(rows)["search"]
     assert choice.family == "skipgram" and any("BERT knows too few" in note for note in choice.notes)
+
+
+def test_who_had_no_time_for_a_task_is_told():
+    rows = scores(bert=0.8, svd=0.5, onehot=0.5, elmo=0.5, skipgram=0.5)
+    assert [*chosen(rows)["classify"].notes] == ["GPT-2 had too little time (topics)."]
+    failed = [{"row": "failure", "family": "gpt2", "stage": "topics, fine-tuned", "message": "no"}]
+    assert not chosen(rows + failed)["classify"].notes
 
 
 def test_what_is_left_out_of_several_sets_is_said_once():

@@ -4,7 +4,7 @@ The best of a use is that with the highest mean at the largest number of labels.
 more than two standard errors of the difference count as equal to it, and the cheapest to use among them is recommended
 (by a quarter at least, else the better). What even the best has hardly learnt is not advised, and is told among the
 limits. A family without context is out wherever one with context is better beyond noise. It is also out where only the
-network above it knows context: one with context has better linear probes, and is as good when both are fine-tuned.
+network above it knows context: linear probes of all without context are behind, and it is no better fine-tuned.
 """
 
 from __future__ import annotations
@@ -116,9 +116,9 @@ def judge(use: Use, parts: Sequence[Measured], rows: Rows) -> Choice:
         return Choice(use=use, parts=parts, whole=parts[0], why=_nobody(parts), notes=notes)
     learnt = _comparable(learnt, rows)
     whole = together(learnt)
-    notes += [f"{left_out}." for left_out in whole.left_out if left_out not in notes]
+    notes += [f"{left_out}." for left_out in whole.left_out] if len(learnt) > 1 else []
     able = [family for family in whole.scores if whole.beats_nothing(family)]
-    behind, leaning = _behind_context(learnt, rows), _leaning_on_labels(learnt, rows)
+    behind, leaning = _behind_context(learnt, rows), _leaning_on_labels(whole, learnt, rows)
     if use.key == "senses" and any(rows.context(family) not in (STATIC, "") for family in able):
         behind |= {family for family in whole.scores if rows.context(family) == STATIC}
     out = behind | leaning
@@ -183,18 +183,18 @@ def _behind_context(parts: Sequence[Measured], rows: Rows) -> set[str]:
     }
 
 
-def _leaning_on_labels(parts: Sequence[Measured], rows: Rows) -> set[str]:
-    """Families without context that lack it in their linear probes, and are no better than those with it all the same.
+def _leaning_on_labels(whole: Measured, parts: Sequence[Measured], rows: Rows) -> set[str]:
+    """Families without context where linear probes need it, unless one of them is better than all with it.
 
     What is fine-tuned above them reads in context, which it has to learn from the labels.
     """
-    lacking = {probe.key: _behind_context([probe], rows) for probe in measure_tasks(rows, method="linear")}
-    return {
-        family
-        for part in parts
-        for family in lacking.get(part.key, set()) & part.scores.keys()
-        if not all(part.beyond_noise(family, other) for other in part.scores if rows.context(other) not in (STATIC, ""))
-    }
+    keys = {part.key for part in parts}
+    probes = [probe for probe in measure_tasks(rows, method="linear") if probe.key in keys]
+    static = {family for family in whole.scores if rows.context(family) == STATIC}
+    reading = {family for family in whole.scores if rows.context(family) not in (STATIC, "")}
+    needed = any(static <= _behind_context([probe], rows) for probe in probes)
+    better = any(all(whole.beyond_noise(family, other) for other in reading) for family in static)
+    return static if needed and not better else set()
 
 
 def _level(best: str, family: str, measured: Sequence[Measured]) -> bool:

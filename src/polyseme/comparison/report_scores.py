@@ -131,7 +131,7 @@ def measure_tasks(rows: Rows, *, fewest: bool = False, method: str = "") -> list
             if some:
                 scores[family] = max(some, key=lambda score: score.value)
         failed = {row["family"] for row in rows.of["failure"]}
-        left_out = [family for family in rows.trained if family not in scores and family not in failed]
+        late = [name(family) for family in rows.trained if family not in scores and family not in failed]
         majority = number_in(told, "majority")
         if majority is None and metric in (*_CORRELATIONS, "f1"):
             majority = 0.0
@@ -147,7 +147,7 @@ def measure_tasks(rows: Rows, *, fewest: bool = False, method: str = "") -> list
                 baseline=majority,
                 labels=labels,
                 about=about,
-                left_out=[] if fewest or method else [f"{name(family)} had too little time" for family in left_out],
+                left_out=[f"{listed(late)} had too little time"] if late and not (fewest or method) else [],
             )
         )
     return found
