@@ -247,18 +247,17 @@ def test_killed_in_the_third_family_it_ends_as_if_it_had_not_been(text, tasks, t
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wrong", [0.4, 3.0])
-def test_a_run_is_fitted_to_its_budget_and_repeated_by_its_command(wrong, text, tasks, tmp_path, monkeypatch):
-    """However wrong it was tried; the same comparison takes the same steps, and so does the printed command."""
+def test_a_run_is_fitted_to_its_budget_and_repeated_by_its_command(text, tasks, tmp_path, monkeypatch):
+    """However wrong it was tried, here three times too slow; the same comparison again takes the same steps."""
     monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path / "cache"))
     tried = pacing._ask_child
 
     def mistaken(*asked):
         found = tried(*asked)
-        return replace(found, step=wrong * found.step)
+        return replace(found, step=3 * found.step)
 
     monkeypatch.setattr(pacing, "_ask_child", mistaken)
-    values = told(text, tasks, families=["bert"], budget="8s")
+    values = told(text, tasks, families=["bert"], budget="6s")
     for name in ("first", "second"):
         compared(values, tmp_path / name)
     assert plain(tmp_path / "first") == plain(tmp_path / "second")
@@ -267,9 +266,9 @@ def test_a_run_is_fitted_to_its_budget_and_repeated_by_its_command(wrong, text, 
     )
     plans = [Recipe.load(tmp_path / name / "runs" / "bert").plan for name in ("first", "second")]
     assert first["steps"] == plans[0].marks[-1] and plans[0].marks == plans[1].marks
-    assert plans[0].processor_seconds == 8 and not plans[1].processor_seconds
-    assert (first["steps"] > plans[0].steps) == (wrong > 1)
-    assert first["processor_seconds"] == pytest.approx(8, rel=0.25)  # a busy machine has its say in the last tenth
+    assert plans[0].processor_seconds == 6 and not plans[1].processor_seconds
+    assert first["steps"] > 2 * plans[0].steps
+    assert first["processor_seconds"] == pytest.approx(6, rel=0.25)  # a busy machine has its say in the last tenth
     assert first["command"].replace(str(tmp_path / "first"), str(tmp_path / "second")) == second["command"]
     assert "plan.marks=[" in first["command"] and "processor_seconds" not in first["command"]
 
