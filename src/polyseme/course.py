@@ -47,7 +47,8 @@ class Course:
     def fitted(self, *, step: float, left: float) -> Course:
         """With another tenth, of as many steps as fit in its share of the seconds left, if one takes `step` of them."""
         share = left / (NUM_PARTS - len(self.marks))
-        return replace(self, marks=(*self.marks, self.marks[-1] + max(1, round(share / step))))
+        length = round(share / step) if step > 0 else self.marks[0]  # a clock that stands still tells nothing
+        return replace(self, marks=(*self.marks, self.marks[-1] + max(1, length)))
 
 
 NO_COURSE = Course(steps=0)

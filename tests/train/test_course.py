@@ -77,6 +77,11 @@ def test_a_time_is_kept_however_wrong_the_number_was(wrong, seed):
     assert spent == pytest.approx(budget, rel=0.03) and course.total == done
 
 
+def test_a_clock_that_stands_still_and_a_time_that_is_over_leave_steps():
+    course = Course(steps=100).begun()
+    assert course.fitted(step=0.0, left=5.0).marks == (10, 20) and course.fitted(step=1.0, left=-5.0).marks == (10, 11)
+
+
 def test_what_is_no_course_is_refused():
     for marks in ([5, 5], [0, 1], list(range(1, 12))):
         with pytest.raises(ConfigError, match=r"plan: marks are up to 10 numbers"):

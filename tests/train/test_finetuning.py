@@ -394,6 +394,8 @@ def test_other_mistakes(begin, models, files, tmp_path):
     train = files / "train.tsv"
     with pytest.raises(ConfigError, match="only its dropout"):
         begin(models / "bert", files, tmp_path / "a", "model.width=64")
+    with pytest.raises(ConfigError, match="only pretraining is fitted to a time"):
+        begin(models / "bert", files, tmp_path / "a", "plan.processor_seconds=9")
     with pytest.raises(ConfigError, match=r"tuning\.method"):
         begin(models / "bert", files, tmp_path / "b", method="half")
     with pytest.raises(ConfigError, match="by name"):

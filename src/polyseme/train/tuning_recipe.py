@@ -105,6 +105,9 @@ def plan_tuning(
     for name in ("objective", "tokenizer"):
         if name in values:
             raise ConfigError(f"{name}: the model has learnt by it and keeps it; leave this setting away")
+    for name in ("processor_seconds", "marks"):
+        if name in values["plan"]:
+            raise ConfigError(f"plan.{name}: only pretraining is fitted to a time on the way; leave it away")
     method = TuningConfig.parse(values["tuning"], group="tuning").method
     if _compares_better(base, set(kinds.values())):
         values["tuning"] = {"texts": "apart", **values["tuning"]}
