@@ -218,14 +218,28 @@ def test_a_failure_is_one_request_s_own(folders, monkeypatch, caplog):
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_a_large_request_lets_others_pass(server):
-    texts = sentences(1500, seed=3)
-    large = threading.Thread(target=server.post, args=["embeddings"], kwargs={"model": "bert", "input": texts})
-    large.start()
-    time.sleep(0.02)
-    assert server.post("embeddings", model="gpt2", input="a").status == 200
-    assert large.is_alive()
-    large.join()
+def test_a_large_request_lets_others_pass(folders, monkeypatch):
+    """Those of other models and those of the same, though they came later."""
+    with serving(folders["bert"], folders["gpt2"]) as server:
+        worker, done = server.serving.worker, []
+        work = worker._run
+
+        def run(taken):
+            work(taken)
+            done.extend(len(job.items) for job, _ in taken if not job.num_left)
+
+        held = Held(server)
+        monkeypatch.setattr(worker, "_run", run)
+        waiting = []
+        for model, texts in (("bert", sentences(1500, seed=3)), ("gpt2", ["a"]), ("bert", ["a", "b"])):
+            waiting.append(begin(server, {"model": model, "input": texts}))
+            admitted(server, len(waiting))
+        held.release()
+        for connection in waiting:
+            connection.settimeout(60)
+            assert connection.recv(12) == b"HTTP/1.1 200"
+            connection.close()
+        assert done == [1, 2, 1500]
 
 
 def test_batches_are_as_in_the_library(folders, server):

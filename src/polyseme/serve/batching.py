@@ -1,9 +1,9 @@
 """Requests gather into batches, and one thread works on them, so that the event loop is always free to listen.
 
 Work that can be done together stands in one lane: the same model, the same call, the same options. What a batch takes
-from a lane is the item that has waited longest and those of about its length, up to a number of tokens. A request alone
-is worked on at once; where the last batch had several, the next waits a moment for as many. Between two batches, every
-text that is being written gets one token more.
+from a lane is the item that has waited longest and those of about its length, up to a number of tokens; what is left of
+a large request then waits behind the others. A request alone is worked on at once; where the last batch had several,
+the next waits a moment for as many. Between two batches, every text that is being written gets one token more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import asyncio
 import logging
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -70,7 +69,7 @@ class Worker:
     """The thread in which all models work."""
 
     def __init__(self, *, num_threads: int = 0, observer: Observer | None = None) -> None:
-        self.lanes: OrderedDict[Hashable, list[Job]] = OrderedDict()
+        self.lanes: dict[Hashable, list[Job]] = {}
         self.writers: list[Writers] = []
         self.observer = observer
         self.num_threads = num_threads
@@ -177,11 +176,13 @@ class Worker:
             self._last[lane] = len(taken)
         else:
             self._last.pop(lane, None)  # lanes come and go
-        jobs[:] = [job for job in jobs if job.taken < len(job.items)]
+        rest = [job for job in jobs if job.taken < len(job.items)]
+        for job in rest:
+            if id(job) in taken:  # what is left of a large request waits anew, so that others pass it
+                job.arrived = time.monotonic()
+        jobs[:] = sorted(rest, key=lambda job: job.arrived)
         if not jobs:
             del self.lanes[lane]
-        else:
-            self.lanes.move_to_end(lane)
         return list(taken.values())
 
     def _run(self, taken: list[tuple[Job, list[int]]]) -> None:
