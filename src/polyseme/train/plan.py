@@ -6,9 +6,9 @@ import math
 import re
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from polyseme.config import Config
 from polyseme.course import NUM_PARTS, Course
@@ -105,13 +105,14 @@ class PlanConfig(Config):
     evaluate_batches: int = Field(0, ge=0)  # of such a look; 0: a twentieth of the time; the last look reads all
     threads: int = Field(0, ge=0, le=1024)  # 0: all cores
 
-    @model_validator(mode="after")
-    def _ascending(self) -> Self:
-        if any(mark <= before for before, mark in pairwise((0, *self.marks))) or len(self.marks) > NUM_PARTS:
-            raise ValueError(f"marks are up to {NUM_PARTS} numbers of steps, each larger than the one before")
-        if self.marks and not (self.processor_seconds or self.course.is_decided):
-            raise ValueError(f"marks are {NUM_PARTS} numbers of steps, unless processor_seconds decide on more")
-        return self
+    @field_validator("marks")
+    @classmethod
+    def _ascending(cls, marks: tuple[int, ...], told: ValidationInfo) -> tuple[int, ...]:
+        if any(mark <= before for before, mark in pairwise((0, *marks))):
+            raise ValueError("say numbers of steps, each larger than the one before")
+        if len(marks) > NUM_PARTS or (0 < len(marks) < NUM_PARTS and not told.data.get("processor_seconds")):
+            raise ValueError(f"say {NUM_PARTS} numbers of steps; fewer where processor_seconds decide on the others")
+        return marks
 
     @property
     def course(self) -> Course:
