@@ -29,8 +29,8 @@ class Course:
         """Steps of the whole; before they are decided, as many as it looks now."""
         if not self.marks:
             return self.steps
-        begin = self.marks[-2] if len(self.marks) > 1 else 0
-        return self.marks[-1] + (NUM_PARTS - len(self.marks)) * (self.marks[-1] - begin)
+        begin, end = (0, *self.marks)[-2:]
+        return end + (NUM_PARTS - len(self.marks)) * (end - begin)
 
     def place(self, step: float) -> float:
         """Where a step stands, counted as if it were one of `steps` that are alike."""
