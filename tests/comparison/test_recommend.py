@@ -92,6 +92,11 @@ def test_context_that_only_a_network_above_vectors_has(probed, tuned, family):
     assert ("linear probes show is needed" in choice.why) == (family == "bert")
 
 
+def test_what_was_not_probed_says_nothing_of_context():
+    rows = scores(svd=0.6, bert=0.8) + scores(method="full", svd=0.90, skipgram=0.90, bert=0.91)
+    assert chosen(rows)["classify"].family == "bert"
+
+
 def test_context_that_one_of_two_tasks_needs():
     """Whether what has none is better all the same is asked of both together."""
     tasks = [TASK, TASK | {"name": "places"}]

@@ -11,8 +11,8 @@ from made_up_results import AMBIGUOUS, FAMILIES, HOSTILE, TASKS, comparison_row,
 from browser import browsing
 from polyseme.comparison.report import write_report
 from polyseme.comparison.report_markdown import plain
-from polyseme.comparison.report_plots import find_front
-from polyseme.comparison.report_rows import read_rows
+from polyseme.comparison.report_plots import draw_learning, find_front
+from polyseme.comparison.report_rows import gather, read_rows
 from polyseme.comparison.report_words import budget, cut, duration, listed, scored, short
 from polyseme.errors import DataError
 
@@ -263,3 +263,17 @@ def test_paper_has_every_panel(folder):
         assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
         assert page.locator("th:visible").first.evaluate("cell => getComputedStyle(cell).position") == "static"
         visit.check()
+
+
+def test_learning_curves_without_capitals_are_drawn_apart():
+    point = {"processor_seconds": 60, "tokens": 9, "bits_per_character": 2.0, "scale": "causal"}
+    rows = [comparison_row()]
+    for family, called in (("gpt", "dev text, uncased"), ("gpt2", "dev text"), ("ulmfit", "dev text")):
+        rows += [
+            {"row": "family", "family": family},
+            {"row": "curve", "family": family, "name": called, "points": [point]},
+        ]
+    drawn = {title: drawing for _, title, drawing in draw_learning(gather(rows))}
+    assert list(drawn) == ["bits per character", "bits per character · uncased"]
+    together, apart = drawn.values()
+    assert "GPT-2" in together and "ULMFiT" in together and "GPT-2" not in apart and "GPT" in apart

@@ -192,7 +192,7 @@ def _leaning_on_labels(whole: Measured, parts: Sequence[Measured], rows: Rows) -
     probes = [probe for probe in measure_tasks(rows, method="linear") if probe.key in keys]
     static = {family for family in whole.scores if rows.context(family) == STATIC}
     reading = {family for family in whole.scores if rows.context(family) not in (STATIC, "")}
-    needed = any(static <= _behind_context([probe], rows) for probe in probes)
+    needed = any(static & probe.scores.keys() <= _behind_context([probe], rows) for probe in probes)
     better = any(all(whole.beyond_noise(family, other) for other in reading) for family in static)
     return static if needed and not better else set()
 

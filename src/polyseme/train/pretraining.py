@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from polyseme.course import NUM_PARTS
-from polyseme.errors import CheckpointError, ConfigError, DataError, TrainingError
+from polyseme.errors import CheckpointError, ConfigError, DataError, PolysemeError
 from polyseme.files import cache_folder, whole_folder, write_file
 from polyseme.learning import Learner, Step
 from polyseme.machine import give_back_freed_memory, num_cores
@@ -392,7 +392,7 @@ class Pretraining:
                 if dev is not None or last or run.due(step):
                     run.save(learner, step.number, dev_loss=dev[self._dev_loss] if dev else None)
                 yield Progress(step=step, dev=dev)
-        except TrainingError:
+        except PolysemeError:
             run.close()
             raise
 
