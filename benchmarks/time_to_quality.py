@@ -52,8 +52,9 @@ from polyseme.objectives.next_token import NextTokenConfig
 from polyseme.tensors import Batch
 from polyseme.text.store import Store, prepare
 from polyseme.text.tokenizer import Tokenizer
-from polyseme.train.pretraining import Pretraining, open_corpora, train_tokenizer
+from polyseme.train.pretraining import Pretraining
 from polyseme.train.recipe import Recipe
+from polyseme.train.texts import open_corpora, train_tokenizer
 
 DEV_TOKENS = 65_536
 LOOKS = 12

@@ -34,8 +34,9 @@ from polyseme.text.corpus import Corpus
 from polyseme.text.samples import sample_text
 from polyseme.text.sentences import split_sentences
 from polyseme.text.tokenizer import Tokenizer
-from polyseme.train.pretraining import Pretraining, train_tokenizer
+from polyseme.train.pretraining import Pretraining
 from polyseme.train.recipe import Recipe
+from polyseme.train.texts import train_tokenizer
 
 WIDTH, WINDOW, NEGATIVE, SAMPLE, MIN_COUNT = 100, 5, 5, 1e-3, 5
 RATES = {"skipgram": 0.025, "cbow": 0.05}  # of the peers, as in the paper's program; ours is that of its preset

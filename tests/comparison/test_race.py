@@ -110,7 +110,7 @@ def test_no_family_learns_from_what_it_is_measured_on(finished):
     from polyseme.comparison.splitting import Split, position
     from polyseme.text.store import prepare
     from polyseme.text.tokenizer import Tokenizer
-    from polyseme.train.pretraining import open_corpora
+    from polyseme.train.texts import open_corpora
 
     out, _ = finished
     split = Split(folder=out / "text", languages=("",))

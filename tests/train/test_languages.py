@@ -19,9 +19,10 @@ from polyseme.text.store import Store, prepare
 from polyseme.text.tokenizer import Specials, Tokenizer
 from polyseme.text.town import Town
 from polyseme.text.vocabulary import TokenizerConfig
-from polyseme.train.pretraining import Pretraining, open_corpora, train_tokenizer
+from polyseme.train.pretraining import Pretraining
 from polyseme.train.recipe import Recipe
 from polyseme.train.run import read_history
+from polyseme.train.texts import open_corpora, train_tokenizer
 from polyseme.weights import read_tensors
 
 SMALL = ["model.vocab_size=900", "model.width=32", "data.length=32", "plan.batch_tokens=512", "plan.threads=1"]
@@ -259,7 +260,7 @@ def test_a_run_of_languages_goes_on_exactly(three, tmp_path):
 
 def test_a_sample_may_be_one_language(three, monkeypatch):
     text = SampleText(train=[three / "en.train.txt"], dev=[three / "en.dev.txt"])
-    monkeypatch.setattr("polyseme.train.pretraining.sample_text", lambda name: text)
+    monkeypatch.setattr("polyseme.train.texts.sample_text", lambda name: text)
     data = {"corpus": ["en=town-en", f"de={three / 'de.train.txt'}"]}
     corpus, dev = open_corpora(Recipe.preset("bert", "tiny", data=data))
     assert isinstance(corpus, Languages) and corpus.names == ["en", "de"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ import torch
 
 from polyseme.course import NUM_PARTS
 from polyseme.errors import CheckpointError, ConfigError, DataError, PolysemeError
-from polyseme.files import cache_folder, whole_folder, write_file
+from polyseme.files import write_file
 from polyseme.learning import Learner, Step
 from polyseme.machine import give_back_freed_memory, num_cores
 from polyseme.models import FAMILIES
@@ -33,15 +32,9 @@ from polyseme.static import learner_of
 from polyseme.static.learner import Task
 from polyseme.tensors import Batch
 from polyseme.text.corpus import Corpus
-from polyseme.text.dialogues import Dialogues
 from polyseme.text.draft import Draft
-from polyseme.text.languages import Languages, by_language, split_name
-from polyseme.text.parallel import Parallel
-from polyseme.text.samples import SAMPLES, sample_text
 from polyseme.text.store import Store, prepare
 from polyseme.text.tokenizer import Tokenizer
-from polyseme.text.units import Units
-from polyseme.text.vocabulary import FORMAT
 from polyseme.train.adapting import Base
 from polyseme.train.card import write_card
 from polyseme.train.estimate import NUM_EVALUATIONS, Pace, check_memory, measure_pace
@@ -50,11 +43,21 @@ from polyseme.train.learner import GradientLearner, draw
 from polyseme.train.plan import SIZES, Budget, PlanConfig, choose_size
 from polyseme.train.recipe import RECIPE, Recipe
 from polyseme.train.run import Run, check_unused, read_history
+from polyseme.train.texts import (
+    absolute,
+    find_units,
+    learn_tokenizer,
+    open_corpora,
+    prepare_again,
+    prepare_dev,
+    some_of,
+    source_of,
+    train_tokenizer,
+)
 
 _DEV_ROW_TOKENS = 4096  # that go through the model at once while it is measured
 _DEV_TOKENS = 32_768  # of a look at the dev text on the way, at most
 _ALL_DEV_TOKENS = 1_000_000  # of the last look, at most
-_DRY_CHARACTERS = 2_000_000
 
 Watch = Callable[[Corpus], AbstractContextManager[Any]]
 
@@ -67,42 +70,6 @@ class Progress:
     dev: dict[str, float] | None = None
 
 
-def open_corpora(recipe: Recipe) -> tuple[Corpus, Corpus | None]:
-    """The text to learn from and the text to measure on; a sample brings both."""
-    data = recipe.data
-    if not data.corpus:
-        raise ConfigError(f"there is no text to learn from; give --corpus a path, or a sample: {', '.join(SAMPLES)}")
-    if recipe.objective.uses_pairs:
-        pairs = Parallel(*data.corpus, targets=data.target, column=data.column)
-        return pairs, Parallel(*data.dev, targets=data.dev_target, column=data.column) if data.dev else None
-    if data.target or data.dev_target:
-        raise ConfigError(f"data.target: a {recipe.family} does not translate; leave it away")
-    train, dev = by_language(data.corpus), by_language(data.dev)
-    for language, paths in train.items():
-        if len(paths) == 1 and _is_sample(paths[0]):
-            text = sample_text(paths[0])
-            train[language] = list(map(str, text.train))
-            if not data.dev:
-                dev[language] = list(map(str, text.dev))
-    kind = Dialogues if recipe.objective.uses_turns else Corpus
-    return _open(kind, train, data.column), _open(kind, dev, data.column) if dev else None
-
-
-def _open(kind: type[Corpus], paths: Mapping[str, Sequence[str]], column: str) -> Corpus:
-    parts = {language: kind(*named, column=column) for language, named in paths.items()}
-    return Languages(parts) if len(parts) > 1 else next(iter(parts.values()))
-
-
-def _is_sample(path: str) -> bool:
-    return path in SAMPLES and not Path(path).exists()
-
-
-def prepare_dev(corpus: Corpus | None, tokenizer: Tokenizer) -> dict[str, Store]:
-    """The text to measure on, and that of each language if it has several; the whole has no name."""
-    parts = zip(corpus.names, corpus.parts, strict=True) if isinstance(corpus, Languages) else ()
-    return {language: prepare(part, tokenizer) for language, part in [("", corpus), *parts] if part}
-
-
 def sized_recipe(family: str, size: str, overrides: Iterable[str] = (), **rest: Any) -> Recipe:
     """The shipped recipe of a size; `auto` takes the size that the budget and the text allow."""
     if size == "auto":
@@ -110,62 +77,6 @@ def sized_recipe(family: str, size: str, overrides: Iterable[str] = (), **rest: 
         corpus, _ = open_corpora(smallest)
         size = choose_size(rest.get("plan", {}).get("budget"), num_bytes=corpus.num_bytes, cores=num_cores())
     return Recipe.preset(family, size, overrides, **rest)
-
-
-def train_tokenizer(recipe: Recipe, corpus: Corpus, draft: Draft | None = None) -> Tokenizer:
-    """Train a tokenizer on a corpus, or take the one that the same text and settings gave before."""
-    key = f"{FORMAT}-{corpus.fingerprint()[:24]}-{recipe.tokenizer.digest()}-{recipe.model.vocab_size}"
-    texts: Iterable[str] = corpus
-    if isinstance(corpus, Languages):
-        key += f"-{recipe.data.sampling:g}"
-        texts, draft = corpus.drawn(recipe.data.sampling, recipe.tokenizer.sample_bytes), None
-    if recipe.data.start != "none":
-        key += f"-{recipe.data.start}"
-    folder = cache_folder() / "tokenizers" / key
-    if folder.is_dir():
-        try:
-            return Tokenizer.load(folder)
-        except CheckpointError:
-            shutil.rmtree(folder)
-    tokenizer = _learn_tokenizer(recipe, texts, draft)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with whole_folder(folder) as beside:
-            tokenizer.save(beside)
-    except FileExistsError:
-        pass  # another process was quicker
-    except OSError as error:
-        if not folder.is_dir():
-            raise DataError(f"{folder} cannot be written ({error.strerror}); make room or set POLYSEME_CACHE") from None
-    return tokenizer
-
-
-def _learn_tokenizer(recipe: Recipe, texts: Iterable[str], draft: Draft | None = None) -> Tokenizer:
-    num_added = int(recipe.data.start == "null")
-    vocab_size = recipe.model.vocab_size - num_added
-    tokenizer = Tokenizer.train(recipe.tokenizer, texts, vocab_size=vocab_size, draft=draft)
-    return tokenizer.with_null() if num_added else tokenizer
-
-
-def find_units(recipe: Recipe, texts: Corpus | Sequence[str]) -> Units | None:
-    """What finds the units of a text, if they are hidden together."""
-    return Units(recipe.data, texts) if recipe.objective.uses_units else None
-
-
-def prepare_again(out: Path, recipe: Recipe, corpus: Corpus, tokenizer: Tokenizer) -> Store:
-    """The text of a run that began before."""
-    store = prepare(corpus, tokenizer, find_units(recipe, corpus))
-    if store.fingerprint != recipe.data.fingerprint:
-        raise DataError(f"the text of {out} has changed since it began; put it back, or start anew elsewhere")
-    return store
-
-
-def source_of(recipe: Recipe, tokenizer: Tokenizer, store: Store) -> Source:
-    """The rows that are learnt from."""
-    length = recipe.data.length
-    step_tokens = store.num_tokens if recipe.objective.whole_text else recipe.plan.batch_tokens
-    num_rows = max(1, step_tokens // length)
-    return Source(store, length, num_rows, sampling=recipe.data.sampling, before=tuple(tokenizer.null))
 
 
 def draw_batch(out: Path, step: int, *, watch: Watch = nullcontext) -> tuple[Batch, Tokenizer, Together]:
@@ -318,10 +229,10 @@ class Pretraining:
             recipe,
             model=recipe.model.replace(vocab_size=base.vocab_size if base else tokenizer.vocab_size),
             data=recipe.data.replace(
-                corpus=_absolute(recipe.data.corpus),
-                dev=_absolute(recipe.data.dev),
-                target=_absolute(recipe.data.target),
-                dev_target=_absolute(recipe.data.dev_target),
+                corpus=absolute(recipe.data.corpus),
+                dev=absolute(recipe.data.dev),
+                target=absolute(recipe.data.target),
+                dev_target=absolute(recipe.data.dev_target),
                 lexicon=recipe.data.lexicon and str(Path(recipe.data.lexicon).absolute()),
                 entities=recipe.data.entities and str(Path(recipe.data.entities).absolute()),
                 fingerprint=store.fingerprint,
@@ -359,10 +270,10 @@ class Pretraining:
         """Measure what a run would take, on a sample of the text, and write nothing."""
         check_memory(recipe)
         corpus, dev_corpus = open_corpora(recipe)
-        documents = _some(corpus)
-        tokenizer = _learn_tokenizer(recipe, documents)
+        documents = some_of(corpus)
+        tokenizer = learn_tokenizer(recipe, documents)
         recipe = dataclasses.replace(recipe, model=recipe.model.replace(vocab_size=tokenizer.vocab_size))
-        dev = {"": Store.from_documents(_some(dev_corpus), tokenizer, split=dev_corpus.split)} if dev_corpus else {}
+        dev = {"": Store.from_documents(some_of(dev_corpus), tokenizer, split=dev_corpus.split)} if dev_corpus else {}
         store = Store.from_documents(documents, tokenizer, find_units(recipe, documents), split=corpus.split)
         training = cls(recipe, tokenizer, store, dev)
         share = sum(len(document.encode()) for document in documents) / max(1, corpus.num_bytes)
@@ -515,23 +426,3 @@ class Pretraining:
 
 def _num_batches(source: Source, tokens: int) -> int:
     return max(1, min(tokens, source.store.num_tokens) // (source.num_rows * source.length))
-
-
-def _absolute(paths: Sequence[str]) -> list[str]:
-    absolute = []
-    for language, path in map(split_name, paths):
-        whole = path if _is_sample(path) else str(Path(path).absolute())
-        absolute.append(f"{language}={whole}" if language else whole)
-    return absolute
-
-
-def _some(corpus: Corpus) -> list[str]:
-    documents = []
-    for part in corpus.parts:
-        characters = 0
-        for document in part:
-            documents.append(document)
-            characters += len(document)
-            if characters > _DRY_CHARACTERS / len(corpus.parts):
-                break
-    return documents
