@@ -44,7 +44,7 @@ def compare(
     ] = "",
     labels: Annotated[str, typer.Option(help="Examples that tasks are learnt from.")] = "100,300,1000,all",
     seeds: Annotated[int, typer.Option(min=1, help="Learn each task so many times.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed and budget give the same figures.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed and budget give the same figures on a machine.")] = 0,
     recipe: Annotated[str, typer.Option(help="fast: the lowest loss for the time. paper: as published.")] = "fast",
     column: Annotated[str, typer.Option(help="Where the text is in jsonl, csv, tsv and parquet.")] = "text",
     parallel: Annotated[
