@@ -1,4 +1,4 @@
-# Polyseme. `make` alone says what there is.
+# Polyseme. `make` alone lists the targets.
 PYTHON ?= python3
 BIN := .venv/bin
 export TOKENIZERS_PARALLELISM ?= true
@@ -6,7 +6,7 @@ export TOKENIZERS_PARALLELISM ?= true
 .DEFAULT_GOAL := help
 .PHONY: help demo test soak check bench screenshots clean
 
-help: ## say what there is
+help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 20
 
 demo: .venv/installed ## compare six families on the docstrings of this machine (about seven minutes on two cores)
@@ -15,15 +15,15 @@ demo: .venv/installed ## compare six families on the docstrings of this machine 
 test: .venv/developing ## run every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-soak: .venv/developing ## let thousands of hostile and hundreds of slow requests at a server (about three minutes)
-	$(BIN)/python -m pytest -m soak tests/serve
+soak: .venv/developing ## send thousands of hostile and hundreds of slow requests to a server (about three minutes)
+	$(BIN)/python -m pytest -m soak tests/server
 
-check: .venv/developing ## style and types
+check: .venv/developing ## check style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-bench: .venv/developing ## measure against other tools on this machine
+bench: .venv/developing ## benchmark against other tools on this machine
 	$(BIN)/python benchmarks/pretraining.py
 	$(BIN)/python benchmarks/tokenizing.py
 	$(BIN)/python benchmarks/generation.py
@@ -36,10 +36,10 @@ bench: .venv/developing ## measure against other tools on this machine
 	$(BIN)/python benchmarks/minimal_pairs.py
 	$(BIN)/python benchmarks/serving.py
 
-screenshots: .venv/developing ## pictures of every view of the playground, to be looked at (some five minutes)
-	$(BIN)/python tests/serve/screenshots.py
+screenshots: .venv/developing ## take screenshots of every view of the playground (about five minutes)
+	$(BIN)/python tests/server/screenshots.py
 
-clean: ## remove the virtual environment and what demo and tests left
+clean: ## remove the virtual environment, demo runs and caches
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/bin/python:

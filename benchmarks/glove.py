@@ -1,10 +1,10 @@
-"""GloVe beside a plain reference in double precision: the same counts, passes, rate and number of seeds.
+"""GloVe against a reference implementation in double precision with the same co-occurrence counts and learning rate.
 
-The reference takes the pairs in an order drawn anew for each pass, one after another, in the formulas of Pennington et
-al. (2014) and with AdaGrad as in their program. `cost` is that of a pair in the last pass. With --sets, a folder of
-word pairs, the vectors of both are judged.
+The reference implements the equations of Pennington et al. (2014) with AdaGrad as in the released program, and shuffles
+the pairs before each epoch. `loss` is the mean over pairs in the last epoch. With --sets, a folder of word similarity
+sets, the vectors of both are evaluated.
 
-    python benchmarks/glove.py [--corpus text.txt] [--passes 5] [--sets words/] [--json out.json] [--long]
+    python benchmarks/glove.py [--corpus text.txt] [--epochs 5] [--sets words/] [--json out.json] [--long]
 """
 
 from __future__ import annotations
@@ -21,114 +21,127 @@ import torch
 from numpy.typing import NDArray
 
 from bench import Row, arguments, report
-from polyseme.evaluate.word_sets import read_sets, score_words
-from polyseme.inside.neighbours import Space
-from polyseme.static.glove import Glove
-from polyseme.text.samples import sample_text
-from polyseme.train.pretraining import Pretraining
-from polyseme.train.recipe import Recipe
+from polyseme.datasets.builtin import sample_text
+from polyseme.evaluation.word_similarity import read_sets, score_words
+from polyseme.inference.embedding_space import EmbeddingSpace
+from polyseme.static_embeddings.glove import GloveTrainer
+from polyseme.training.pretraining import PretrainingSession
+from polyseme.training.recipe import Recipe
 
 Doubles = NDArray[np.float64]
 
 
-def ours(corpus: Path, passes: int, threads: int, seed: int) -> tuple[Pretraining, int, float, float]:
-    """The run that `polyseme pretrain glove` starts: it, its updates, their seconds and the cost in the last pass."""
-    settings = [f"plan.budget={passes}epochs", f"plan.threads={threads}", f"plan.seed={seed}"]
+def train_polyseme(corpus: Path, epochs: int, threads: int, seed: int) -> tuple[PretrainingSession, int, float, float]:
+    """Train with Polyseme; returns the session, the number of updates, their seconds and the loss of the last epoch."""
+    settings = [f"training.budget={epochs}epochs", f"training.threads={threads}", f"training.seed={seed}"]
     recipe = Recipe.preset("glove", "small", settings, data={"corpus": [str(corpus)]})
     with tempfile.TemporaryDirectory() as folder:
-        training = Pretraining.start(recipe, Path(folder) / "run")
-        steps = [progress.step for progress in training.steps()]
-    assert isinstance(training.learner, Glove)
-    costs = [step.losses["glove"] for step in steps]
+        session = PretrainingSession.start(recipe, Path(folder) / "run")
+        steps = [progress.step for progress in session.steps()]
+    assert isinstance(session.learner, GloveTrainer)
+    losses = [step.losses["glove"] for step in steps]
     return (
-        training,
-        passes * len(training.learner.deck),
+        session,
+        epochs * len(session.learner.pairs),
         steps[-1].seconds,
-        float(np.mean(costs[-len(costs) // passes :])),
+        float(np.mean(losses[-len(losses) // epochs :])),
     )
 
 
-def reference(training: Pretraining, passes: int, seed: int) -> tuple[NDArray[np.float32], int, float, float]:
-    """The vectors, updates, seconds and last cost of the plain way."""
-    learner, rate = training.learner, training.recipe.plan.rate
-    assert isinstance(learner, Glove)
-    records = np.array(learner.deck.records)
-    chance = np.random.default_rng(seed)
-    vocab_size, width = learner.task.vectors.shape
-    words, others = ((chance.random((vocab_size, width + 1)) - 0.5) / width for _ in range(2))
-    squares, other_squares = np.ones_like(words), np.ones_like(others)
-    compiled: Any = numba.njit(plain)
+def train_reference(
+    session: PretrainingSession, epochs: int, seed: int
+) -> tuple[NDArray[np.float32], int, float, float]:
+    """Train the reference; returns the vectors, the number of updates, their seconds and the loss of the last epoch."""
+    learner, learning_rate = session.learner, session.recipe.training.learning_rate
+    assert isinstance(learner, GloveTrainer)
+    records = np.array(learner.pairs.records)
+    rng = np.random.default_rng(seed)
+    vocab_size, width = learner.inputs.vectors.shape
+    words, contexts = ((rng.random((vocab_size, width + 1)) - 0.5) / width for _ in range(2))
+    word_squares, context_squares = np.ones_like(words), np.ones_like(contexts)
+    epoch: Any = numba.njit(reference_epoch)
     seconds = 0.0
-    for _ in range(passes):
-        order = chance.permutation(len(records))
-        pairs = (records["word"][order], records["other"][order], records["count"][order].astype(np.float64))
+    for _ in range(epochs):
+        order = rng.permutation(len(records))
+        pairs = (records["word"][order], records["context"][order], records["count"][order].astype(np.float64))
         started = time.perf_counter()
-        cost = compiled(*pairs, words, others, squares, other_squares, rate, learner.config.most, learner.config.power)
+        loss = epoch(
+            *pairs,
+            words,
+            contexts,
+            word_squares,
+            context_squares,
+            learning_rate,
+            learner.config.x_max,
+            learner.config.alpha,
+        )
         seconds += time.perf_counter() - started
-    return (words + others)[:, :-1].astype(np.float32), passes * len(records), seconds, cost / len(records)
+    return (words + contexts)[:, :-1].astype(np.float32), epochs * len(records), seconds, loss / len(records)
 
 
-def plain(
+def reference_epoch(
     rows: NDArray[np.int32],
     columns: NDArray[np.int32],
     counts: Doubles,
     words: Doubles,
-    others: Doubles,
-    squares: Doubles,
-    other_squares: Doubles,
-    rate: float,
-    most: float,
-    power: float,
+    contexts: Doubles,
+    word_squares: Doubles,
+    context_squares: Doubles,
+    learning_rate: float,
+    x_max: float,
+    alpha: float,
 ) -> float:
-    """One pass."""
-    cost = 0.0
-    for i, j, count in zip(rows, columns, counts):  # noqa: B905 (numba knows no strict)
-        error = np.dot(words[i, :-1], others[j, :-1]) + words[i, -1] + others[j, -1] - np.log(count)
-        push = error * min(1.0, (count / most) ** power)
-        cost += push * error
-        move, other_move = np.empty(words.shape[1]), np.empty(words.shape[1])
-        move[:-1], other_move[:-1] = rate * push * others[j, :-1], rate * push * words[i, :-1]
-        move[-1] = other_move[-1] = push
-        words[i] -= move / np.sqrt(squares[i])
-        others[j] -= other_move / np.sqrt(other_squares[j])
-        squares[i] += move**2
-        other_squares[j] += other_move**2
-    return cost
+    """One epoch; returns the summed loss."""
+    loss = 0.0
+    for i, j, count in zip(rows, columns, counts):  # noqa: B905 (numba does not support strict)
+        error = np.dot(words[i, :-1], contexts[j, :-1]) + words[i, -1] + contexts[j, -1] - np.log(count)
+        weighted = error * min(1.0, (count / x_max) ** alpha)
+        loss += weighted * error
+        # As in the released program, the learning rate is part of the gradient of vectors, but not of biases.
+        word_gradient, context_gradient = np.empty(words.shape[1]), np.empty(words.shape[1])
+        word_gradient[:-1] = learning_rate * weighted * contexts[j, :-1]
+        context_gradient[:-1] = learning_rate * weighted * words[i, :-1]
+        word_gradient[-1] = context_gradient[-1] = weighted
+        words[i] -= word_gradient / np.sqrt(word_squares[i])
+        contexts[j] -= context_gradient / np.sqrt(context_squares[j])
+        word_squares[i] += word_gradient**2
+        context_squares[j] += context_gradient**2
+    return loss
 
 
 def main() -> None:
-    parser, read = arguments(__doc__, rounds=2, long_rounds=3)
-    parser.add_argument("--corpus", type=Path, help="a text file (the docstrings of this machine)")
-    parser.add_argument("--passes", type=int, help="over all pairs (5; 25 with --long)")
-    parser.add_argument("--sets", type=Path, help="a folder of word pairs")
-    given = read()
-    corpus = given.corpus or sample_text("docstrings").train[0]
-    passes = given.passes or (25 if given.long else 5)
-    sets = [words for words in read_sets(given.sets) if not words.name.endswith("zh")] if given.sets else []
-    figures: dict[str, list[dict[str, float]]] = defaultdict(list)
+    parser, parse_args = arguments(__doc__, rounds=2, long_rounds=3)
+    parser.add_argument("--corpus", type=Path, help="text file (default: the docstrings sample)")
+    parser.add_argument("--epochs", type=int, help="epochs over all pairs (5; 25 with --long)")
+    parser.add_argument("--sets", type=Path, help="folder of word similarity sets")
+    args = parse_args()
+    corpus = args.corpus or sample_text("docstrings").train[0]
+    epochs = args.epochs or (25 if args.long else 5)
+    sets = [words for words in read_sets(args.sets) if not words.name.endswith("zh")] if args.sets else []
+    results: dict[str, list[dict[str, float]]] = defaultdict(list)
 
-    def note(side: str, training: Pretraining, updates: float, seconds: float, cost: float) -> None:
-        scores = score_words(Space(training.encoder, training.tokenizer), sets) if sets else []
+    def record(system: str, session: PretrainingSession, updates: float, seconds: float, loss: float) -> None:
+        scores = score_words(EmbeddingSpace(session.encoder, session.tokenizer), sets) if sets else []
         found = {one.name: one.value for one in scores if not one.section and one.value is not None}
-        figures[side].append({"updates/s": updates / seconds, "cost": cost, **found})
+        results[system].append({"updates/s": updates / seconds, "loss": loss, **found})
 
-    for seed in range(given.rounds):
+    for seed in range(args.rounds):
         for threads in (1, 2):
-            training, *found = ours(corpus, passes, threads, seed)
-            note(f"polyseme, {threads} threads", training, *found)
-        vectors, *found = reference(training, passes, seed)
-        training.encoder.tokens.weight.data.copy_(torch.from_numpy(vectors))
-        note("reference", training, *found)
+            session, *found = train_polyseme(corpus, epochs, threads, seed)
+            record(f"polyseme, {threads} threads", session, *found)
+        vectors, *found = train_reference(session, epochs, seed)
+        session.encoder.tokens.weight.data.copy_(torch.from_numpy(vectors))
+        record("reference", session, *found)
     rows: list[Row] = []
-    for side, runs in figures.items():
-        row: Row = {"side": side, "pairs": len(training.learner.deck)}  # type: ignore[attr-defined]
+    for system, runs in results.items():
+        row: Row = {"system": system, "pairs": len(session.learner.pairs)}  # type: ignore[attr-defined]
         for name in runs[0]:
             values = [run[name] for run in runs]
             row[name] = max(values) if name == "updates/s" else float(np.mean(values))
             if name != "updates/s":
                 row[f"± {name}"] = float(np.std(values, ddof=1) / np.sqrt(len(values)))
         rows.append(row)
-    report(rows, given.json)
+    report(rows, args.json)
 
 
 if __name__ == "__main__":

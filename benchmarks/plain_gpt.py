@@ -1,6 +1,7 @@
-"""A GPT-2 and its training step as one writes them by hand in torch, for comparison: short, and no slower than need be.
+"""A minimal GPT-2 in plain PyTorch with its training step, as a baseline for training speed.
 
-One product for query, key and value, torch's fused attention and AdamW, and the cross entropy of all logits at once.
+It has a joint projection for query, key and value, PyTorch's fused attention and AdamW, and computes all logits at
+once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 
 class Block(nn.Module):
-    """Attention to what came before, then two linear maps, each on a normalised copy."""
+    """Pre-norm transformer block with causal self-attention."""
 
     def __init__(self, width: int, num_heads: int, dropout: float) -> None:
         super().__init__()
@@ -27,14 +28,14 @@ class Block(nn.Module):
         q, k, v = (
             part.view(rows, length, self.num_heads, -1).transpose(1, 2) for part in self.qkv(self.norm1(x)).chunk(3, -1)
         )
-        seen = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout, is_causal=True)
-        x = x + F.dropout(self.out(seen.transpose(1, 2).reshape(rows, length, width)), self.dropout)
+        context = F.scaled_dot_product_attention(q, k, v, dropout_p=self.dropout, is_causal=True)
+        x = x + F.dropout(self.out(context.transpose(1, 2).reshape(rows, length, width)), self.dropout)
         inner = F.gelu(self.up(self.norm2(x)), approximate="tanh")
         return x + F.dropout(self.down(inner), self.dropout)
 
 
 class PlainGpt(nn.Module):
-    """From tokens and the tokens after them to the mean loss."""
+    """Maps token ids and the following tokens to the mean loss."""
 
     def __init__(
         self, *, vocab_size: int, max_length: int, width: int, num_layers: int, num_heads: int, dropout: float
@@ -42,7 +43,7 @@ class PlainGpt(nn.Module):
         super().__init__()
         self.dropout = dropout
         self.tokens = nn.Embedding(vocab_size, width)
-        self.places = nn.Embedding(max_length, width)
+        self.positions = nn.Embedding(max_length, width)
         self.blocks = nn.Sequential(*(Block(width, num_heads, dropout) for _ in range(num_layers)))
         self.norm = nn.LayerNorm(width)
         for weight in self.parameters():
@@ -50,14 +51,14 @@ class PlainGpt(nn.Module):
                 nn.init.normal_(weight, std=0.02)
 
     def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
-        x = self.tokens(ids) + self.places(torch.arange(ids.shape[1]))
+        x = self.tokens(ids) + self.positions(torch.arange(ids.shape[1]))
         x = self.norm(self.blocks(F.dropout(x, self.dropout)))
         logits = F.linear(x, self.tokens.weight)
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 def plain_step(model: PlainGpt, batches: Iterator[tuple[Tensor, Tensor]]) -> Callable[[], float]:
-    """A function that makes one step on the next batch and says its loss."""
+    """A function that makes one training step on the next batch and returns the loss."""
     decayed = [weight for weight in model.parameters() if weight.dim() > 1]
     others = [weight for weight in model.parameters() if weight.dim() <= 1]
     groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]

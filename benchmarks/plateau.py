@@ -1,8 +1,8 @@
-"""Whether minutes of pretraining are worth anything: below the unigram plateau, and better than no pretraining.
+"""What minutes of pretraining achieve: dev loss below the unigram entropy, and gains in sequence labelling.
 
-Trains `--size small` of both families for the given time, says how far their dev loss is below that of knowing only how
-frequent each token is (on the same positions), and fine-tunes the BERT and the same network with random weights as
-taggers of 500 sentences. Both get the same steps, and the best of the same rates by dev score.
+Trains BERT and GPT-2 of `--size small` for a given time, compares their dev loss with the unigram cross-entropy at
+the same positions, and fine-tunes BERT and the same network with random weights as taggers on 500 sentences. Both are
+trained for the same number of steps, with the learning rate that is best on the dev set.
 
     python benchmarks/plateau.py --corpus text.txt --dev dev.txt --tags snips/ [--seconds 300]
 """
@@ -18,29 +18,29 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import bench
-from polyseme.models import FAMILIES
+from polyseme.batch import IGNORED
+from polyseme.families import FAMILIES
+from polyseme.inference.batching import padded_batch
 from polyseme.models.base import Encoder
-from polyseme.reading import padded
-from polyseme.tensors import IGNORED
-from polyseme.text.tokenizer import Tokenizer
-from time_to_quality import Task, train_ours, unigram_nats
+from polyseme.tokenization.tokenizer import Tokenizer
+from time_to_quality import Task, train_polyseme, unigram_entropy
 
-RATES = (3e-4, 1e-3, 3e-3)
+LEARNING_RATES = (3e-4, 1e-3, 3e-3)
 EPOCHS = 20
-ROWS = 16
+BATCH_SIZE = 16
 
 Sentence = tuple[list[str], list[str]]  # words, tags
 
 
 def read_tags(path: Path) -> list[Sentence]:
-    """Sentences of `word <tab> tag` lines, with empty lines between."""
+    """Read sentences with a word and its tag per line, separated by blank lines."""
     blocks = path.read_text(encoding="utf-8").strip().split("\n\n")
     pairs = [[line.rsplit(None, 1) for line in block.splitlines()] for block in blocks]
     return [([word for word, _ in block], [tag for _, tag in block]) for block in pairs]
 
 
 class Tagger(nn.Module):
-    """A linear layer on the first piece of each word."""
+    """A linear classifier on the first token of each word."""
 
     def __init__(self, encoder: Encoder, tokenizer: Tokenizer, tags: list[str]) -> None:
         super().__init__()
@@ -48,74 +48,78 @@ class Tagger(nn.Module):
         self.output = nn.Linear(encoder.widths[-1], len(tags))
 
     def rows(self, sentences: list[Sentence]) -> list[tuple[list[int], list[int], Sentence]]:
-        """Pieces, where words begin, and the sentence itself."""
-        before, after = self.tokenizer.frame
+        """Token ids, the position of the first token of each word, and the sentence."""
+        before, after = self.tokenizer.special_template
         limit, rows = self.encoder.config.max_length - len(before) - len(after), []
         for words, tags in sentences:
-            pieces = [one.ids[:limit] or [0] for one in self.tokenizer.encode_batch(words, specials=False)]
-            starts = [len(before) + sum(map(len, pieces[:place])) for place in range(len(pieces))]
-            ids = [*before, *[id for piece in pieces for id in piece][:limit], *after]
+            tokens = [encoding.ids[:limit] or [0] for encoding in self.tokenizer.encode_batch(words, specials=False)]
+            starts = [len(before) + sum(map(len, tokens[:word])) for word in range(len(tokens))]
+            ids = [*before, *[id for word in tokens for id in word][:limit], *after]
             rows.append((ids, [min(start, len(ids) - 1) for start in starts], (words, tags)))
         return rows
 
     def forward(self, rows: list[tuple[list[int], list[int], Sentence]]) -> tuple[Tensor, Tensor]:
-        """Scores of every tag for every word, and the right tags; IGNORED beyond a sentence."""
+        """Scores of all tags for each word, and the gold tags; IGNORED after the end of a sentence."""
         longest = max(len(starts) for _, starts, _ in rows)
         starts = torch.zeros(len(rows), longest, dtype=torch.long)
         labels = torch.full((len(rows), longest), IGNORED)
-        for number, (_, places, (_, tags)) in enumerate(rows):
-            starts[number, : len(places)] = torch.tensor(places)
-            # A tag that the 500 sentences do not have cannot be learnt; it counts as wrong when scored.
+        for number, (_, positions, (_, tags)) in enumerate(rows):
+            starts[number, : len(positions)] = torch.tensor(positions)
+            # Tags that do not occur in training are ignored by the loss, but count as errors in the evaluation.
             known = [self.tags.index(tag) if tag in self.tags else IGNORED for tag in tags]
-            labels[number, : len(places)] = torch.tensor(known)
-        hidden = self.encoder(padded([ids for ids, _, _ in rows], torch.device("cpu"))).layers[-1]
+            labels[number, : len(positions)] = torch.tensor(known)
+        hidden = self.encoder(padded_batch([ids for ids, _, _ in rows], torch.device("cpu"))).layers[-1]
         return self.output(hidden[torch.arange(len(rows))[:, None], starts]), labels
 
 
 def spans(tags: list[str]) -> set[tuple[int, int, str]]:
-    """Entities of BIO tags."""
+    """Entities of a BIO tag sequence."""
     found, start, kind = set(), None, ""
-    for place, tag in enumerate([*tags, "O"]):
+    for index, tag in enumerate([*tags, "O"]):
         if start is not None and (not tag.startswith("I-") or tag[2:] != kind):
-            found.add((start, place, kind))
+            found.add((start, index, kind))
             start = None
         if start is None and tag != "O":
-            start, kind = place, tag[2:]
+            start, kind = index, tag[2:]
     return found
 
 
 def f1(tagger: Tagger, sentences: list[Sentence]) -> float:
-    """Of whole entities."""
+    """Entity-level F1."""
     tagger.eval()
-    right = said = true = 0
+    num_correct = num_predicted = num_gold = 0
     rows = tagger.rows(sentences)
     with torch.inference_mode():
         for start in range(0, len(rows), 64):
-            best = tagger(rows[start : start + 64])[0].argmax(-1).tolist()
-            for (_, _, (words, tags)), guess in zip(rows[start : start + 64], best, strict=True):
-                guessed, wanted = spans([tagger.tags[tag] for tag in guess[: len(words)]]), spans(tags)
-                right, said, true = right + len(guessed & wanted), said + len(guessed), true + len(wanted)
-    return 2 * right / max(1, said + true)
+            predictions = tagger(rows[start : start + 64])[0].argmax(-1).tolist()
+            for (_, _, (words, tags)), predicted in zip(rows[start : start + 64], predictions, strict=True):
+                found, gold = spans([tagger.tags[tag] for tag in predicted[: len(words)]]), spans(tags)
+                num_correct += len(found & gold)
+                num_predicted += len(found)
+                num_gold += len(gold)
+    return 2 * num_correct / max(1, num_predicted + num_gold)
 
 
 def fine_tune(encoder: Encoder, tokenizer: Tokenizer, folder: Path, seed: int, labels: int = 500) -> float:
-    """Test F1 of the rate that is best on dev sentences."""
-    train, dev, test = (read_tags(folder / f"{part}.conll") for part in ("train", "dev", "test"))
+    """Test F1 with the learning rate that is best on the dev set."""
+    train, dev, test = (read_tags(folder / f"{split}.conll") for split in ("train", "dev", "test"))
     train, dev = train[:labels], dev[:labels]
-    tags = sorted({tag for _, some in train for tag in some})
+    tags = sorted({tag for _, sentence_tags in train for tag in sentence_tags})
     outcomes = []
-    for rate in RATES:
+    for learning_rate in LEARNING_RATES:
         torch.manual_seed(seed)
         tagger = Tagger(copy.deepcopy(encoder), tokenizer, tags)
-        rows, steps = tagger.rows(train), EPOCHS * -(-len(train) // ROWS)
-        optimizer = torch.optim.AdamW(tagger.parameters(), lr=rate, weight_decay=0.01, fused=True)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, steps, pct_start=0.1, anneal_strategy="linear")
+        rows, steps = tagger.rows(train), EPOCHS * -(-len(train) // BATCH_SIZE)
+        optimizer = torch.optim.AdamW(tagger.parameters(), lr=learning_rate, weight_decay=0.01, fused=True)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimizer, learning_rate, steps, pct_start=0.1, anneal_strategy="linear"
+        )
         for _ in range(EPOCHS):
             tagger.train()
             order = torch.randperm(len(rows)).tolist()
-            for start in range(0, len(rows), ROWS):
-                scores, answers = tagger([rows[number] for number in order[start : start + ROWS]])
-                loss = F.cross_entropy(scores.flatten(0, 1), answers.flatten(), ignore_index=IGNORED)
+            for start in range(0, len(rows), BATCH_SIZE):
+                scores, labels_of_batch = tagger([rows[index] for index in order[start : start + BATCH_SIZE]])
+                loss = F.cross_entropy(scores.flatten(0, 1), labels_of_batch.flatten(), ignore_index=IGNORED)
                 loss.backward()  # type: ignore[no-untyped-call]
                 nn.utils.clip_grad_norm_(tagger.parameters(), 1.0)
                 optimizer.step()
@@ -126,31 +130,30 @@ def fine_tune(encoder: Encoder, tokenizer: Tokenizer, folder: Path, seed: int, l
 
 
 def main() -> None:
-    """Train, measure, fine-tune."""
-    parser, read = bench.arguments(__doc__, rounds=1, long_rounds=2)
-    parser.add_argument("--corpus", default="docstrings", help="text to learn from")
-    parser.add_argument("--dev", help="text to measure on")
+    parser, parse_args = bench.arguments(__doc__, rounds=1, long_rounds=2)
+    parser.add_argument("--corpus", default="docstrings", help="training text")
+    parser.add_argument("--dev", help="dev text")
     parser.add_argument("--tags", type=Path, help="folder with train.conll, dev.conll and test.conll")
-    parser.add_argument("--seconds", type=float, help="of each training (30, 300 with --long)")
+    parser.add_argument("--seconds", type=float, help="training time of each model (30, 300 with --long)")
     parser.add_argument("--set", action="append", default=[], help=argparse.SUPPRESS)
-    given = read()
-    given.seconds = given.seconds or (300 if given.long else 30)
+    args = parse_args()
+    args.seconds = args.seconds or (300 if args.long else 30)
     rows: list[bench.Row] = []
     for family in ("bert", "gpt2"):
-        for seed in range(given.rounds):
-            given.family, given.seed = family, seed
-            task = Task.of(given)
-            training, curve = train_ours(task)
-            unigram, loss = unigram_nats(task), curve[-1][1]
-            row: bench.Row = {"family": family, "seed": seed, "seconds": round(curve[-1][0]), "dev nats": loss}
-            row |= {"unigram nats": unigram, "below": unigram - loss}
-            if given.tags and family == "bert":
+        for seed in range(args.rounds):
+            args.family, args.seed = family, seed
+            task = Task.of(args)
+            session, curve = train_polyseme(task)
+            unigram, loss = unigram_entropy(task), curve[-1][1]
+            row: bench.Row = {"family": family, "seed": seed, "seconds": round(curve[-1][0]), "dev loss": loss}
+            row |= {"unigram entropy": unigram, "gain": unigram - loss}
+            if args.tags and family == "bert":
                 torch.manual_seed(1000 + seed)
-                fresh = FAMILIES[family](training.recipe.model)
-                row["tagging F1"] = fine_tune(training.encoder, task.tokenizer, given.tags, seed)
-                row["F1 from random weights"] = fine_tune(fresh, task.tokenizer, given.tags, seed)
+                fresh = FAMILIES[family](session.recipe.model)
+                row["tagging F1"] = fine_tune(session.encoder, task.tokenizer, args.tags, seed)
+                row["F1 from random weights"] = fine_tune(fresh, task.tokenizer, args.tags, seed)
             rows.append(row)
-    bench.report(rows, given.json)
+    bench.report(rows, args.json)
 
 
 if __name__ == "__main__":

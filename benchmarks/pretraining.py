@@ -1,15 +1,15 @@
-"""Training steps of Polyseme, of transformers and of a GPT-2 written by hand in torch, side by side.
+"""Training throughput of Polyseme, transformers and a minimal GPT-2 in plain PyTorch.
 
-All have the same architecture, rows of the same text, the same batch, and AdamW with clipping. transformers is what its
-user runs: its model, its data collator in a DataLoader, its loss, and the fused AdamW that its Trainer takes. There are
-two comparisons:
+All use the same architecture, sequences of the same text, batch size, and AdamW with gradient clipping. transformers
+runs its own model, data collator in a DataLoader, loss, and the fused AdamW of its Trainer. There are two
+comparisons:
 
-    started   each side with the dropout it starts with (transformers 0.1, the others none) and the memory as it comes;
-              the command line of Polyseme keeps the memory that it frees, the others do not
-    equal     dropout of 0.1 and freed memory kept on every side
+    default   the default dropout of each system (transformers 0.1, the others 0) and memory allocation: the command
+              line of Polyseme retains freed memory, the others return it to the operating system
+    equal     dropout of 0.1 and retained memory for all systems
 
-Each side has a process of its own, because keeping memory is a matter of the process. They take turns, and the best
-turn of each counts, because the machine is shared.
+Each system runs in its own process, because memory retention is set per process. They run in turn, and the best time of
+each counts, because the load of the machine varies.
 
     python benchmarks/pretraining.py [--long] [--only "BERT L8"] [--corpus TEXT] [--rounds 3] [--json out.json]
 """
@@ -32,21 +32,25 @@ from torch.utils.data import DataLoader
 
 import bench
 from plain_gpt import PlainGpt, plain_step
-from polyseme.machine import keep_freed_memory
-from polyseme.models import FAMILIES
-from polyseme.objectives import OBJECTIVES, Source, Together, build_objective
-from polyseme.text.corpus import Corpus
-from polyseme.text.samples import sample_text
-from polyseme.text.store import Store, build_store
-from polyseme.text.tokenizer import Tokenizer
-from polyseme.text.vocabulary import TokenizerConfig
-from polyseme.train.learner import GradientLearner
-from polyseme.train.plan import PlanConfig
-from polyseme.train.recipe import read_preset
+from polyseme.corpora.corpus import Corpus
+from polyseme.datasets.builtin import sample_text
+from polyseme.datasets.token_store import TokenStore, build_store
+from polyseme.families import FAMILIES, OBJECTIVES, build_objective
+from polyseme.objectives.joint import JointObjective
+from polyseme.objectives.sources import TokenSource
+from polyseme.system.hardware import keep_freed_memory
+from polyseme.tokenization.config import TokenizerConfig
+from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.training.optimization.gradient_learner import GradientLearner
+from polyseme.training.optimization.optimizer_config import TrainingConfig
+from polyseme.training.presets import read_preset
 
-MASKED = 0.15  # share of the tokens that masked families are asked for
-SHORT = 128  # width of ALBERT's words
-PAIRS = {"next": "next_sentence_label", "order": "sentence_order_label"}  # what transformers calls our labels
+MASK_PROBABILITY = 0.15
+EMBEDDING_WIDTH = 128  # of ALBERT
+PAIRS = {
+    "next_sentence": "next_sentence_label",
+    "sentence_order": "sentence_order_label",
+}  # names of labels in transformers
 TITLES = {
     "bert": "BERT",
     "mbert": "mBERT",
@@ -60,7 +64,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class Workload:
-    """What is trained: a few lines of the table."""
+    """A model and its batches: a few rows of the table."""
 
     family: str
     num_layers: int
@@ -68,7 +72,7 @@ class Workload:
     vocab_size: int
     length: int
     num_rows: int
-    num_steps: int = 1  # of a turn
+    num_steps: int = 1  # per measurement
     long: bool = True  # only with --long
 
     @property
@@ -79,7 +83,7 @@ class Workload:
 
     @property
     def model(self) -> dict[str, Any]:
-        """The settings of the model; heads are of 64 numbers."""
+        """Settings of the model; attention heads have 64 dimensions."""
         return {
             "num_layers": self.num_layers,
             "width": self.width,
@@ -90,30 +94,30 @@ class Workload:
 
     @property
     def causal(self) -> bool:
-        """Whether only the past is seen, and every token asked for."""
+        """Whether attention is causal and every token is predicted."""
         return FAMILIES[self.family].context == "left"
 
     @property
     def tokens(self) -> int:
-        """Tokens of a step."""
+        """Tokens per step."""
         return self.length * self.num_rows
 
     def operations(self) -> float:
-        """Multiplications and additions that a step cannot do without.
+        """Necessary floating-point operations of a step.
 
-        A matrix costs 2 operations a parameter and token forwards and 4 backwards. A block has 12 D² parameters in
-        matrices, so 72 L D² a token. Attention multiplies with T keys and T values of D numbers: 12 L T D a token,
-        half of it where only the past is seen. The head costs 6 V D, and BERT's 6 D² more, at scored tokens alone;
-        where words have a width E of their own, 6 V E and 6 D E, and all tokens cost 6 D E more. Embeddings, norms,
-        activations, softmax and the optimizer count for nothing.
+        A matrix costs 2 operations per parameter and token in the forward pass and 4 in the backward pass. A block has
+        12 D² parameters in matrices, hence 72 L D² per token. Attention to T keys and values of D dimensions costs
+        12 L T D per token, half of it if causal. The output layer costs 6 V D, in BERT 6 D² more, for predicted tokens
+        only; with a separate embedding width E it costs 6 V E + 6 D E, and every token 6 D E more. Embeddings, norms,
+        activations, softmax and the optimizer are not counted.
         """
-        scored = self.tokens if self.causal else self.num_rows * round(MASKED * self.length)
-        short = SHORT if self.family == "albert" else self.width
+        predicted = self.tokens if self.causal else self.num_rows * round(MASK_PROBABILITY * self.length)
+        embedding_width = EMBEDDING_WIDTH if self.family == "albert" else self.width
         blocks = self.tokens * self.num_layers * 72 * self.width**2
         attention = self.tokens * self.num_layers * (6 if self.causal else 12) * self.length * self.width
-        head = scored * 6 * short * (self.vocab_size + (0 if self.causal else self.width))
-        widening = self.tokens * 6 * short * self.width if short < self.width else 0
-        return float(blocks + attention + head + widening)
+        head = predicted * 6 * embedding_width * (self.vocab_size + (0 if self.causal else self.width))
+        projection = self.tokens * 6 * embedding_width * self.width if embedding_width < self.width else 0
+        return float(blocks + attention + head + projection)
 
 
 WORKLOADS = [
@@ -133,50 +137,52 @@ WORKLOADS = [
 
 
 @dataclass(frozen=True)
-class Side:
-    """Who trains, and how."""
+class System:
+    """A system with its dropout and memory setting."""
 
-    tool: str
+    name: str
     dropout: float
-    keeps_memory: bool
+    retains_memory: bool
 
 
 COMPARISONS = {
-    "started": (Side("polyseme", 0.0, True), Side("transformers", 0.1, False), Side("plain torch", 0.0, False)),
-    "equal": (Side("polyseme", 0.1, True), Side("transformers", 0.1, True), Side("plain torch", 0.1, True)),
+    "default": (System("polyseme", 0.0, True), System("transformers", 0.1, False), System("plain PyTorch", 0.0, False)),
+    "equal": (System("polyseme", 0.1, True), System("transformers", 0.1, True), System("plain PyTorch", 0.1, True)),
 }
 
 
 def polyseme_step(workload: Workload, folder: Path, dropout: float) -> Callable[[], object]:
-    """A step of Polyseme, as its learner makes it."""
-    source, tokenizer = open_text(workload, folder)
+    """A training step of Polyseme."""
+    source, tokenizer = open_source(workload, folder)
     family = FAMILIES[workload.family]
     encoder = family(family.Config.parse({**workload.model, "dropout": dropout}, group="model"))
-    objective = ask(workload, encoder, tokenizer)
-    steps = GradientLearner(encoder, objective, source, PlanConfig(steps=10**6, rate=1e-4)).steps()
+    objective = workload_objective(workload, encoder, tokenizer)
+    steps = GradientLearner(encoder, objective, source, TrainingConfig(steps=10**6, learning_rate=1e-4)).steps()
     return lambda: next(steps)
 
 
 def transformers_step(workload: Workload, folder: Path, dropout: float) -> Callable[[], object]:
-    """A step of a plain transformers loop."""
+    """A training step of a plain loop with transformers."""
     import transformers
 
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    source, tokenizer = open_text(workload, folder)
+    source, tokenizer = open_source(workload, folder)
     family = FAMILIES[workload.family]
-    assert family.foreign is not None
+    assert family.hf_mapping is not None
     config = family.Config.parse({**workload.model, "dropout": dropout}, group="model")
-    settings = family.foreign.settings_to(config.model_dump(), family.foreign.architectures)
-    ends = {"bos_token_id": 0, "eos_token_id": 0} if workload.causal else {}
+    settings = family.hf_mapping.settings_to(config.model_dump(), ("causal_lm", "masked_lm", *PAIRS))
+    special_ids = {"bos_token_id": 0, "eos_token_id": 0} if workload.causal else {}
     model = getattr(transformers, settings["architectures"][0])(
-        transformers.AutoConfig.for_model(**{**settings, **ends})
+        transformers.AutoConfig.for_model(**{**settings, **special_ids})
     )
     model.train()
-    reader = transformers.PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer")
-    reader.pad_token = reader.pad_token or reader.eos_token or reader.unk_token
-    collator = transformers.DataCollatorForLanguageModeling(reader, mlm=not workload.causal, mlm_probability=MASKED)
-    examples: Any = list(itertools.islice(rows(workload, source, tokenizer), 20 * workload.num_rows))
+    hf_tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(folder / "tokenizer")
+    hf_tokenizer.pad_token = hf_tokenizer.pad_token or hf_tokenizer.eos_token or hf_tokenizer.unk_token
+    collator = transformers.DataCollatorForLanguageModeling(
+        hf_tokenizer, mlm=not workload.causal, mlm_probability=MASK_PROBABILITY
+    )
+    examples: Any = list(itertools.islice(examples_of(workload, source, tokenizer), 20 * workload.num_rows))
     loader: DataLoader[Any] = DataLoader(examples, workload.num_rows, shuffle=True, collate_fn=collator)
     batches = itertools.chain.from_iterable(itertools.repeat(loader))
     decayed = [weight for weight in model.parameters() if weight.dim() > 1]
@@ -198,127 +204,128 @@ def transformers_step(workload: Workload, folder: Path, dropout: float) -> Calla
 
 
 def plain_torch_step(workload: Workload, folder: Path, dropout: float) -> Callable[[], object]:
-    """A step of the GPT-2 written by hand, on the batches that Polyseme draws."""
-    source, tokenizer = open_text(workload, folder)
-    objective = ask(workload, None, tokenizer)
-    drawn = (objective.batch(source, seed=0, step=number) for number in itertools.count())
-    batches = ((batch.ids, batch.labels["next_token"]) for batch in drawn)
+    """A training step of the GPT-2 in plain PyTorch, on the batches of Polyseme."""
+    source, tokenizer = open_source(workload, folder)
+    objective = workload_objective(workload, None, tokenizer)
+    our_batches = (objective.batch(source, seed=0, step=number) for number in itertools.count())
+    batches = ((batch.ids, batch.labels["causal_lm"]) for batch in our_batches)
     return plain_step(PlainGpt(**workload.model, dropout=dropout), batches)
 
 
-STEPS = {"polyseme": polyseme_step, "transformers": transformers_step, "plain torch": plain_torch_step}
+STEPS = {"polyseme": polyseme_step, "transformers": transformers_step, "plain PyTorch": plain_torch_step}
 
 
 def write_text(workload: Workload, corpus: Corpus, folder: Path) -> None:
-    """Prepare the text for every process of a workload."""
+    """Write the tokenizer and the token store of a workload."""
     config = TokenizerConfig.parse(read_preset(workload.family, "base")["tokenizer"], group="tokenizer")
     tokenizer = Tokenizer.train(config, corpus, vocab_size=workload.vocab_size)
     tokenizer.save(folder / "tokenizer")
     build_store(corpus, tokenizer, folder / "store")
 
 
-def open_text(workload: Workload, folder: Path) -> tuple[Source, Tokenizer]:
-    """The rows to train on."""
-    source = Source(Store.open(folder / "store"), workload.length, workload.num_rows)
+def open_source(workload: Workload, folder: Path) -> tuple[TokenSource, Tokenizer]:
+    """Open the training data of a workload."""
+    source = TokenSource(TokenStore.open(folder / "store"), workload.length, workload.num_rows)
     return source, Tokenizer.load(folder / "tokenizer")
 
 
-def ask(workload: Workload, encoder: Any, tokenizer: Tokenizer) -> Together:
-    """What is asked of the rows, of masked ones token by token: transformers knows no other way."""
-    usual = read_preset(workload.family, "base")["objective"]
-    settings = {} if workload.causal else {"rate": MASKED, "pairs": usual["pairs"]}
-    config = OBJECTIVES[usual["kind"]][0].parse(settings, group="objective")
+def workload_objective(workload: Workload, encoder: Any, tokenizer: Tokenizer) -> JointObjective:
+    """The objective of a family with token-wise masking, the only kind that transformers supports."""
+    preset = read_preset(workload.family, "base")["objective"]
+    settings = {} if workload.causal else {"mask_probability": MASK_PROBABILITY, "pairs": preset["pairs"]}
+    config = OBJECTIVES[preset["kind"]][0].parse(settings, group="objective")
     return build_objective(config, encoder, tokenizer.specials)
 
 
-def rows(workload: Workload, source: Source, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
-    """Rows as a user of transformers keeps them: tokenised, not yet masked."""
+def examples_of(workload: Workload, source: TokenSource, tokenizer: Tokenizer) -> Iterator[dict[str, Any]]:
+    """Training examples in the format of transformers: token ids before masking."""
     family = FAMILIES[workload.family]
     with torch.device("meta"):
-        objective = ask(workload, family(family.Config.parse(workload.model, group="model")), tokenizer)
+        objective = workload_objective(workload, family(family.Config.parse(workload.model, group="model")), tokenizer)
     for step in itertools.count():
-        batch = objective.draw(source, seed=0, step=step)
+        batch = objective.draw_batch(source, seed=0, step=step)
         for row in range(len(batch.ids)):
             example: dict[str, Any] = {"input_ids": batch.ids[row].tolist()}
             if batch.segments is not None:
                 example["token_type_ids"] = batch.segments[row].tolist()
-            for name, theirs in PAIRS.items():
+            for name, hf_name in PAIRS.items():
                 if name in batch.labels:
-                    example[theirs] = int(batch.labels[name][row])
+                    example[hf_name] = int(batch.labels[name][row])
             yield example
 
 
-def serve(turns: Connection, side: Side, workload: Workload, folder: Path) -> None:
-    """The process of a side: a turn for each message."""
-    if side.keeps_memory:
+def run_worker(connection: Connection, system: System, workload: Workload, folder: Path) -> None:
+    """The process of a system: runs the steps of one measurement for each message."""
+    if system.retains_memory:
         keep_freed_memory()
-    step = STEPS[side.tool](workload, folder, side.dropout)
-    while turns.recv():
+    step = STEPS[system.name](workload, folder, system.dropout)
+    while connection.recv():
         for _ in range(workload.num_steps):
             step()
-        turns.send(True)
+        connection.send(True)
 
 
 @contextmanager
-def process(side: Side, workload: Workload, folder: Path) -> Iterator[Callable[[], object]]:
-    """A function that lets a side take its turn."""
-    turns, theirs = multiprocessing.Pipe()
-    context = multiprocessing.get_context("spawn")  # a fork would inherit the memory of this process
-    worker = context.Process(target=serve, args=(theirs, side, workload, folder), daemon=True)
+def worker_process(system: System, workload: Workload, folder: Path) -> Iterator[Callable[[], object]]:
+    """A function that runs one measurement in the process of a system."""
+    connection, child_connection = multiprocessing.Pipe()
+    context = multiprocessing.get_context("spawn")  # fork would inherit the memory of this process
+    worker = context.Process(target=run_worker, args=(child_connection, system, workload, folder), daemon=True)
     worker.start()
-    theirs.close()  # so that a worker that fails ends the wait
+    child_connection.close()  # so that recv raises if the worker fails
 
-    def turn() -> object:
-        turns.send(True)
-        return turns.recv()
+    def measure() -> object:
+        connection.send(True)
+        return connection.recv()
 
     try:
-        yield turn
+        yield measure
     finally:
         worker.terminate()
         worker.join()
 
 
 def compare(workload: Workload, folder: Path, comparison: str, rounds: int) -> list[bench.Row]:
-    """All sides in turns, and large products as the limit; the best of each."""
+    """The best times of all systems, and of large matrix products as the upper limit."""
     gemm = bench.Gemm()
-    sides = [side for side in COMPARISONS[comparison] if workload.family == "gpt2" or side.tool != "plain torch"]
+    systems = [
+        system for system in COMPARISONS[comparison] if workload.family == "gpt2" or system.name != "plain PyTorch"
+    ]
     with ExitStack() as stack:
-        turns = {side.tool: stack.enter_context(process(side, workload, folder)) for side in sides}
-        best = bench.best_of({"": gemm, **turns}, rounds)
+        workers = {system.name: stack.enter_context(worker_process(system, workload, folder)) for system in systems}
+        best = bench.best_of({"": gemm, **workers}, rounds)
     peak = gemm.operations / best.pop("")
     return [
         {
             "workload": workload.name,
             "comparison": comparison,
-            "tool": tool,
+            "system": name,
             "tokens/s": workload.tokens * workload.num_steps / seconds,
-            "polyseme": f"{seconds / best['polyseme']:.2f}x",
+            "speed-up of polyseme": f"{seconds / best['polyseme']:.2f}x",
             "of peak": f"{workload.operations() * workload.num_steps / seconds / peak:.0%}",
             "peak GFLOP/s": round(peak / 1e9),
         }
-        for tool, seconds in best.items()
+        for name, seconds in best.items()
     ]
 
 
 def main() -> None:
-    """Print the table, and write it as JSON where asked."""
-    parser, read = bench.arguments(__doc__, rounds=3, long_rounds=3)
+    parser, parse_args = bench.arguments(__doc__, rounds=3, long_rounds=3)
     parser.add_argument(
-        "--only", default="", help='workloads whose name has this, such as "BERT L8"; all are looked at'
+        "--only", default="", help='run the workloads whose name contains this, such as "BERT L8", long ones included'
     )
-    parser.add_argument("--corpus", help="text file; the docstrings sample unless given")
-    given = read()
-    corpus = Corpus(given.corpus) if given.corpus else Corpus(*sample_text("docstrings").train)
+    parser.add_argument("--corpus", help="text file (default: the docstrings sample)")
+    args = parse_args()
+    corpus = Corpus(args.corpus) if args.corpus else Corpus(*sample_text("docstrings").train)
     table: list[bench.Row] = []
     for workload in WORKLOADS:
-        if given.only not in workload.name or (workload.long and not given.long and not given.only):
+        if args.only not in workload.name or (workload.long and not args.long and not args.only):
             continue
         with tempfile.TemporaryDirectory() as folder:
             write_text(workload, corpus, Path(folder))
             for comparison in COMPARISONS:
-                table += compare(workload, Path(folder), comparison, given.rounds)
-    bench.report(table, given.json)
+                table += compare(workload, Path(folder), comparison, args.rounds)
+    bench.report(table, args.json)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""What pretraining is worth: the same network, with the same head and the same labels, from a model and from chance.
+"""The gain from pretraining: fine-tuning a pretrained model against the same network from random weights.
 
     python benchmarks/pretraining_pays.py --model RUN --train FILE --dev FILE [--test FILE] [--task tag] [--method mix]
-        [--labels 500] [--seeds 3] [--set plan.rate=1e-3] [--json out.json]
+        [--labels 500] [--seeds 3] [--set training.learning_rate=1e-3] [--json out.json]
 
-The dev file says which weights are kept; figures are those of the test file, or of the dev file where there is none.
-A gain is worth something where it is larger than two standard errors of the difference.
+The dev file selects the best checkpoint; scores are those of the test file, or of the dev file if there is none. A gain
+is significant if it exceeds two standard errors of the difference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from polyseme import finetune
 
 
 def main() -> None:
-    parser, read = arguments(__doc__, rounds=1, long_rounds=1)
+    parser, parse_args = arguments(__doc__, rounds=1, long_rounds=1)
     parser.add_argument("--model", nargs="+", required=True)
     parser.add_argument("--train", required=True)
     parser.add_argument("--dev", required=True)
@@ -29,37 +29,37 @@ def main() -> None:
     parser.add_argument("--labels", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--set", action="append", default=[], dest="settings")
-    given = read()
+    args = parse_args()
     rows = []
-    for model in given.model:
-        merits: dict[str, list[float]] = {"model": [], "chance": []}
-        for seed in range(given.seeds):
-            for start, found in merits.items():
+    for model in args.model:
+        scores: dict[str, list[float]] = {"pretrained": [], "random": []}
+        for seed in range(args.seeds):
+            for initialization, values in scores.items():
                 with tempfile.TemporaryDirectory() as folder:
                     tuned = finetune(
                         model,
-                        train=given.train,
-                        dev=given.dev,
-                        task=given.task,
-                        method=given.method,
-                        labels=given.labels,
+                        train=args.train,
+                        dev=args.dev,
+                        task=args.task,
+                        method=args.method,
+                        labels=args.labels,
                         seed=seed,
-                        settings=[*given.settings, f"tuning.start={start}"],
+                        settings=[*args.settings, f"finetuning.initialization={initialization}"],
                         out=Path(folder) / "run",
                     )
                     (task,) = tuned.tasks.values()
-                    found.append(tuned.score_task(given.test or given.dev)[task.criterion])
-                print(f"{model} seed {seed} from {start}: {found[-1]:.4f}", flush=True)
-        rows.append(_row(model, merits))
-    report(rows, given.json)
+                    values.append(tuned.score_task(args.test or args.dev)[task.selection_metric])
+                print(f"{model} seed {seed} from {initialization} weights: {values[-1]:.4f}", flush=True)
+        rows.append(_row(model, scores))
+    report(rows, args.json)
 
 
-def _row(model: str, merits: dict[str, list[float]]) -> Row:
-    error = math.sqrt(sum(statistics.variance(values) / len(values) for values in merits.values() if len(values) > 1))
-    means = {start: statistics.mean(values) for start, values in merits.items()}
-    gain = means["model"] - means["chance"]
-    figures = {f"from {start}": f"{value:.4f}" for start, value in means.items()}
-    return {"model": Path(model).name, **figures, "gain": f"{gain:+.4f}", "standard error": f"{error:.4f}"}
+def _row(model: str, scores: dict[str, list[float]]) -> Row:
+    error = math.sqrt(sum(statistics.variance(values) / len(values) for values in scores.values() if len(values) > 1))
+    means = {name: statistics.mean(values) for name, values in scores.items()}
+    gain = means["pretrained"] - means["random"]
+    columns = {f"from {name}": f"{value:.4f}" for name, value in means.items()}
+    return {"model": Path(model).name, **columns, "gain": f"{gain:+.4f}", "standard error": f"{error:.4f}"}
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""Whether the vector of a word tells its sense: that of the nearest labelled occurrence of the word, layer by layer.
+"""Word sense disambiguation by the nearest labelled occurrence of the word, for each layer of several models.
 
-Figures are balanced accuracies, the mean of the recalls of all senses, so that a vector that is the same in every
-context earns one over their number, which is the first row; the last column counts the words that are above that by
-more than two standard errors.
+Scores are balanced accuracies, the mean recall of all senses. Static embeddings, which ignore the context, score one
+over the number of senses (first row); the last column counts the words that exceed that by more than two standard
+errors.
 
     python benchmarks/senses.py --data FOLDER --models RUN [RUN …] [--words bank apple] [--most 2000] [--json out.json]
 
-The folder has WORD.train.tsv and WORD.test.tsv with the columns text, index (of the word, among those between spaces)
-and sense; `polyseme evaluate RUN --suite senses --data FOLDER` says the same of one model, with its standard errors.
+The folder has WORD.train.tsv and WORD.test.tsv with the columns text, index (of the word among those separated by
+spaces) and sense; `polyseme evaluate RUN --suite senses --data FOLDER` reports the standard errors as well.
 """
 
 from __future__ import annotations
@@ -17,34 +17,38 @@ from statistics import fmean
 
 from bench import Row, arguments, report
 from polyseme import load
-from polyseme.cli.senses import names_of
-from polyseme.evaluate.senses import find_sets, score_words
+from polyseme.cli.analysis.senses import names_of
+from polyseme.evaluation.word_senses import find_sets, score_words
 
 
 def main() -> None:
-    parser, read = arguments(__doc__, rounds=1, long_rounds=1)
+    parser, parse_args = arguments(__doc__, rounds=1, long_rounds=1)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--models", nargs="+", required=True)
-    parser.add_argument("--words", nargs="+", help="all that the folder has, if none is named")
-    parser.add_argument("--most", type=int, default=0, help="occurrences of a word on either side; 0: all")
-    parser.add_argument("--seed", type=int, default=0, help="by which they are drawn")
-    given = read()
-    sets = [found for found in find_sets(given.data) if not given.words or found.name in given.words]
+    parser.add_argument("--words", nargs="+", help="words to evaluate (default: all of the folder)")
+    parser.add_argument("--most", type=int, default=0, help="occurrences of a word in each split; 0: all")
+    parser.add_argument("--seed", type=int, default=0, help="of the sample of occurrences")
+    args = parse_args()
+    sets = [found for found in find_sets(args.data) if not args.words or found.name in args.words]
     rows: list[Row] = []
-    for name, path in zip(names_of(given.models), given.models, strict=True):
-        words = score_words(load(path), sets, most=given.most, seed=given.seed).values()
-        static, *layers = (dict(zip((f.name for f in row), row, strict=True)) for row in zip(*words, strict=True))
+    for name, path in zip(names_of(args.models), args.models, strict=True):
+        words = score_words(load(path), sets, most=args.most, seed=args.seed).values()
+        static, *layers = (
+            dict(zip((metric.name for metric in row), row, strict=True)) for row in zip(*words, strict=True)
+        )
         if not rows:
-            rows.append({"model": "static", "layer": None, **{word: figure.value for word, figure in static.items()}})
+            rows.append({"model": "static", "layer": None, **{word: metric.value for word, metric in static.items()}})
         for number, layer in enumerate(layers):
-            values = {word: figure.value or 0.0 for word, figure in layer.items()}
+            values = {word: metric.value or 0.0 for word, metric in layer.items()}
             above = [
                 word
-                for word, figure in layer.items()
-                if values[word] > (static[word].value or 0.0) + 2 * (figure.error or 0.0)
+                for word, metric in layer.items()
+                if values[word] > (static[word].value or 0.0) + 2 * (metric.standard_error or 0.0)
             ]
-            rows.append({"model": name, "layer": number, **values, "mean": fmean(values.values()), "above": len(above)})
-    report(rows, given.json)
+            rows.append(
+                {"model": name, "layer": number, **values, "mean": fmean(values.values()), "significant": len(above)}
+            )
+    report(rows, args.json)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""A server under load: `polyseme serve`, and the server that one writes first, side by side.
+"""Latency and throughput of `polyseme serve` against a simple server of FastAPI and transformers.
 
-One BERT of the size `small` with random weights and a vocabulary of real text; requests are single sentences of real
-text. The other side is FastAPI and transformers: one request, one forward pass, in the threads that FastAPI has for
-this. Both are processes of their own on the same machine as the clients, which are coroutines of this process that send
-the next request when they have the answer. The sides take turns, and the best turn of each counts. `p50` and `p99` are
-milliseconds. `429` counts requests that were refused because too many waited; each has to be told so within 50 ms.
+Both serve embeddings of a BERT of size `small` with random weights; requests are single sentences. The simple server
+runs one forward pass per request in the thread pool of FastAPI. Both run on the machine of the clients, which are
+coroutines of this process that send the next request after each response. The servers are measured in turn, and the
+best measurement of each counts. `p50` and `p99` are latencies in milliseconds. `429` counts requests that were
+rejected because the queue was full.
 
-Then one GPT-2 of the size `small` writes: one stream, and eight at a time.
+Then a GPT-2 of size `small` generates text in one stream, and in eight streams at a time.
 
     python benchmarks/serving.py [--seconds 5] [--long] [--json out.json]
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import os
 import signal
@@ -25,7 +26,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
@@ -36,21 +36,20 @@ import torch
 from pydantic import BaseModel
 
 import bench
-from polyseme.models import FAMILIES
-from polyseme.objectives import build_objective
+from polyseme.corpora.corpus import Corpus
+from polyseme.corpora.sentence_splitting import split_sentences
+from polyseme.datasets.builtin import sample_text
+from polyseme.families import FAMILIES, build_objective
 from polyseme.pretrained import Pretrained
-from polyseme.text.corpus import Corpus
-from polyseme.text.samples import sample_text
-from polyseme.text.sentences import split_sentences
-from polyseme.text.tokenizer import Tokenizer
-from polyseme.train.recipe import Recipe
+from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.training.recipe import Recipe
 
 CLIENTS = (1, 8, 64, 256)
-WRITTEN = 100  # tokens of a stream
+STREAM_TOKENS = 100
 
 
 def random_model(family: str, documents: Sequence[str], folder: Path) -> None:
-    """A directory of a small model that has learnt nothing but its vocabulary; how fast it is does not depend on it."""
+    """Save a small model with random weights and a trained tokenizer."""
     recipe = Recipe.preset(family, "small")
     tokenizer = Tokenizer.train(recipe.tokenizer, documents, vocab_size=recipe.model.vocab_size)
     torch.manual_seed(0)
@@ -60,14 +59,14 @@ def random_model(family: str, documents: Sequence[str], folder: Path) -> None:
     Pretrained(folder=folder, family=family, recipe=None, **parts).save(folder)
 
 
-class Asked(BaseModel):
-    """What the other server is asked; here, because FastAPI looks for it among the names of the module."""
+class EmbeddingRequest(BaseModel):
+    """Request of the simple server; at module level, where FastAPI resolves annotations."""
 
     input: str
 
 
-def naive(folder: str, port: int) -> None:
-    """The server that one writes first."""
+def serve_simple(folder: str, port: int) -> None:
+    """Run the simple server."""
     import fastapi
     import transformers
     import uvicorn
@@ -77,8 +76,8 @@ def naive(folder: str, port: int) -> None:
     app = fastapi.FastAPI()
 
     @app.post("/v1/embeddings")
-    def embed(asked: Asked) -> dict[str, Any]:
-        tokens = tokenizer(asked.input, return_tensors="pt", truncation=True, max_length=128)
+    def embed(request: EmbeddingRequest) -> dict[str, Any]:
+        tokens = tokenizer(request.input, return_tensors="pt", truncation=True, max_length=128)
         with torch.inference_mode():
             vector = model(**tokens).last_hidden_state[0].mean(0)
         return {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": vector.tolist()}]}
@@ -90,25 +89,28 @@ def naive(folder: str, port: int) -> None:
     uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", access_log=False)
 
 
-@contextmanager
+@contextlib.contextmanager
 def running(*command: str) -> Iterator[int]:
-    """A server in a process of its own; its port, once it is ready."""
+    """Run a server in its own process, and yield its port as soon as it is ready."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
     arguments = [word.replace("PORT", str(port)) for word in command]
     with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
-            for _ in range(600):
-                try:
-                    with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
-                        connection.sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                        if b" 200 " in connection.recv(4096):
-                            break
-                except OSError:
-                    time.sleep(0.1)
+            for _ in range(1200):
+                with (
+                    contextlib.suppress(OSError),
+                    socket.create_connection(("127.0.0.1", port), timeout=1) as connection,
+                ):
+                    connection.sendall(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    if b" 200 " in connection.recv(4096):
+                        break
                 if server.poll() is not None:
-                    raise SystemExit(f"a server did not start: {' '.join(arguments)}")
+                    raise SystemExit(f"the server did not start: {' '.join(arguments)}")
+                time.sleep(0.1)
+            else:
+                raise SystemExit(f"the server was not ready within two minutes: {' '.join(arguments)}")
             yield port
         finally:
             server.send_signal(signal.SIGTERM)
@@ -119,33 +121,33 @@ def running(*command: str) -> Iterator[int]:
 
 
 @dataclass
-class Turn:
-    """What clients have seen in some seconds."""
+class Measurement:
+    """Responses to all clients over some seconds."""
 
     seconds: float = 0.0
     statuses: dict[int, int] = field(default_factory=dict)
-    waits: list[float] = field(default_factory=list)  # seconds, of answers
-    refusals: list[float] = field(default_factory=list)  # seconds, until too many were told so
+    latencies: list[float] = field(default_factory=list)  # seconds, of status 200
+    rejection_latencies: list[float] = field(default_factory=list)  # seconds, of other statuses
 
     @property
-    def speed(self) -> float:
-        """Answers a second."""
+    def throughput(self) -> float:
+        """Successful responses per second."""
         return self.statuses.get(200, 0) / self.seconds
 
 
 class Client(asyncio.Protocol):
-    """Sends the next request when it has an answer; knows no more of HTTP than it needs, to leave time for both."""
+    """Sends the next request after each response; parses only as much of HTTP as needed, to cost little CPU time."""
 
-    def __init__(self, requests: Iterator[bytes], turn: Turn, until: float) -> None:
-        self.requests, self.turn, self.until = requests, turn, until
+    def __init__(self, requests: Iterator[bytes], measurement: Measurement, until: float) -> None:
+        self.requests, self.measurement, self.until = requests, measurement, until
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.buffer = b""
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
-        self._ask()
+        self._send()
 
-    def _ask(self) -> None:
+    def _send(self) -> None:
         self.started = time.perf_counter()
         self.transport.write(next(self.requests))
 
@@ -154,51 +156,53 @@ class Client(asyncio.Protocol):
         end = self.buffer.find(b"\r\n\r\n")
         if end < 0:
             return
-        place = self.buffer.find(b"content-length: ") + 16
-        length = int(self.buffer[place : self.buffer.find(b"\r\n", place)])
+        start = self.buffer.find(b"content-length: ") + 16
+        length = int(self.buffer[start : self.buffer.find(b"\r\n", start)])
         if len(self.buffer) < end + 4 + length:
             return
         status = int(self.buffer[9:12])
         self.buffer = b""
         now = time.perf_counter()
-        (self.turn.waits if status == 200 else self.turn.refusals).append(now - self.started)
-        self.turn.statuses[status] = self.turn.statuses.get(status, 0) + 1
+        (self.measurement.latencies if status == 200 else self.measurement.rejection_latencies).append(
+            now - self.started
+        )
+        self.measurement.statuses[status] = self.measurement.statuses.get(status, 0) + 1
         if now >= self.until:
             self.transport.close()
         elif status == 429:
-            asyncio.get_running_loop().call_later(1.0, self._ask)  # as it was told
+            asyncio.get_running_loop().call_later(1.0, self._send)  # as Retry-After requests
         else:
-            self._ask()
+            self._send()
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.done.done():
             self.done.set_result(None)
 
 
-async def load(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Turn:
-    """So many clients for so many seconds."""
-    turn, endless = Turn(), cycle(requests)
+async def load(port: int, requests: Sequence[bytes], clients: int, seconds: float) -> Measurement:
+    """Run clients against a server for some seconds."""
+    measurement, endless = Measurement(), cycle(requests)
     started = time.perf_counter()
     loop = asyncio.get_running_loop()
     opened = [
-        await loop.create_connection(lambda: Client(endless, turn, started + seconds), "127.0.0.1", port)
+        await loop.create_connection(lambda: Client(endless, measurement, started + seconds), "127.0.0.1", port)
         for _ in range(clients)
     ]
     await asyncio.gather(*(client.done for _, client in opened))
-    turn.seconds = time.perf_counter() - started
-    return turn
+    measurement.seconds = time.perf_counter() - started
+    return measurement
 
 
-async def write(port: int, prompts: Sequence[str], streams: int) -> float:
-    """Tokens a second of all streams together."""
+async def generate(port: int, prompts: Sequence[str], streams: int) -> float:
+    """Tokens per second of all streams together."""
 
     async def stream(prompt: str) -> int:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        body = {"prompt": prompt, "max_tokens": WRITTEN, "temperature": 0, "stream": True}
+        body = {"prompt": prompt, "max_tokens": STREAM_TOKENS, "temperature": 0, "stream": True}
         writer.write(request("/v1/completions", body))
-        told = await reader.readuntil(b"0\r\n\r\n")
+        response = await reader.readuntil(b"0\r\n\r\n")
         writer.close()
-        return told.count(b'"index"')
+        return response.count(b'"index"')
 
     started = time.perf_counter()
     numbers = await asyncio.gather(*(stream(prompt) for prompt in prompts[:streams]))
@@ -206,14 +210,14 @@ async def write(port: int, prompts: Sequence[str], streams: int) -> float:
 
 
 def request(path: str, body: dict[str, Any]) -> bytes:
-    """A request as it goes over the wire."""
+    """The bytes of an HTTP request."""
     content = json.dumps(body).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
 
 
 def run(work: Any) -> Any:
-    """Run a coroutine, on uvloop where there is one: clients should cost as little as they can."""
+    """Run a coroutine, on uvloop if installed, so that clients take little CPU time."""
     try:
         import uvloop
     except ImportError:
@@ -223,84 +227,87 @@ def run(work: Any) -> Any:
 
 
 def first_vector(port: int, sentence: bytes) -> Any:
-    """What a server makes of a sentence, to see that both do the same."""
+    """The embedding that a server returns, to check that both agree."""
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(sentence.replace(b"\r\nHost", b"\r\nConnection: close\r\nHost", 1))
-        told = b""
+        response = b""
         while part := connection.recv(65536):
-            told += part
-    found = json.loads(told.partition(b"\r\n\r\n")[2])["data"][0]["embedding"]
+            response += part
+    found = json.loads(response.partition(b"\r\n\r\n")[2])["data"][0]["embedding"]
     return np.frombuffer(base64.b64decode(found), "<f4") if isinstance(found, str) else np.array(found, np.float32)
 
 
-def milliseconds(values: Sequence[float], share: int) -> float:
-    """A percentile."""
-    return 1e3 * statistics.quantiles(values, n=100)[share - 1] if len(values) > 1 else 1e3 * values[0]
+def milliseconds(values: Sequence[float], percentile: int) -> float:
+    """A percentile in milliseconds."""
+    return 1e3 * statistics.quantiles(values, n=100)[percentile - 1] if len(values) > 1 else 1e3 * values[0]
 
 
-def measure(ports: dict[str, int], requests: Sequence[bytes], given: Any) -> list[bench.Row]:
-    """Every number of clients at every server, in turns."""
-    best: dict[tuple[str, int], Turn] = {}
+def measure(ports: dict[str, int], requests: Sequence[bytes], args: Any) -> list[bench.Row]:
+    """Measure all servers with every number of clients."""
+    best: dict[tuple[str, int], Measurement] = {}
     for clients in CLIENTS:
-        for _ in range(given.rounds):
+        for _ in range(args.rounds):
             for name, port in ports.items():
-                turn = run(load(port, requests, clients, given.seconds))
-                before = best.get((name, clients))
-                if before is None or turn.speed > before.speed:
-                    best[name, clients] = turn
+                measurement = run(load(port, requests, clients, args.seconds))
+                previous = best.get((name, clients))
+                if previous is None or measurement.throughput > previous.throughput:
+                    best[name, clients] = measurement
     return [
         {
             "server": name,
             "clients": clients,
-            "answers/s": turn.speed,
-            "p50": milliseconds(turn.waits, 50),
-            "p99": milliseconds(turn.waits, 99),
-            "200": turn.statuses.get(200, 0),
-            "429": turn.statuses.get(429, 0),
-            "429 p99": milliseconds(turn.refusals, 99) if turn.refusals else None,
-            "other": sum(number for status, number in turn.statuses.items() if status not in (200, 429)),
+            "responses/s": measurement.throughput,
+            "p50": milliseconds(measurement.latencies, 50),
+            "p99": milliseconds(measurement.latencies, 99),
+            "200": measurement.statuses.get(200, 0),
+            "429": measurement.statuses.get(429, 0),
+            "429 p99": milliseconds(measurement.rejection_latencies, 99) if measurement.rejection_latencies else None,
+            "other": sum(number for status, number in measurement.statuses.items() if status not in (200, 429)),
         }
-        for (name, clients), turn in best.items()
+        for (name, clients), measurement in best.items()
     ]
 
 
 def main() -> None:
-    """Measure, and print."""
-    if sys.argv[1:2] == ["--naive"]:
-        naive(sys.argv[2], int(sys.argv[3]))
+    if sys.argv[1:2] == ["--simple"]:
+        serve_simple(sys.argv[2], int(sys.argv[3]))
         return
-    parser, read = bench.arguments(__doc__, rounds=3, long_rounds=7)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of a turn")
-    parser.add_argument("--threads", type=int, default=0, help="of the models of polyseme serve")
-    given = read()
+    parser, parse_args = bench.arguments(__doc__, rounds=3, long_rounds=7)
+    parser.add_argument("--seconds", type=float, default=5.0, help="duration of a measurement")
+    parser.add_argument("--threads", type=int, default=0, help="threads of polyseme serve")
+    args = parse_args()
     documents = list(islice(Corpus(*sample_text("docstrings").train), 2000))
-    sentences = [one for document in documents for one in split_sentences(document) if 20 < len(one) < 300][:1000]
+    sentences = [
+        sentence for document in documents for sentence in split_sentences(document) if 20 < len(sentence) < 300
+    ][:1000]
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    with tempfile.TemporaryDirectory() as place:
-        bert, gpt2 = Path(place) / "bert", Path(place) / "gpt2"
+    with tempfile.TemporaryDirectory() as scratch:
+        bert, gpt2 = Path(scratch) / "bert", Path(scratch) / "gpt2"
         random_model("bert", documents, bert)
         random_model("gpt2", documents, gpt2)
         requests = [request("/v1/embeddings", {"input": sentence}) for sentence in sentences]
-        serve = ["-m", "polyseme", "serve", "--port", "PORT", "--threads", str(given.threads)]
-        with running(*serve, str(bert)) as ours, running(__file__, "--naive", str(bert), "PORT") as theirs:
-            difference = np.abs(first_vector(ours, requests[0]) - first_vector(theirs, requests[0])).max()
-            rows = measure({"polyseme": ours, "naive": theirs}, requests, given)
+        serve = ["-m", "polyseme", "serve", "--port", "PORT", "--threads", str(args.threads)]
+        with running(*serve, str(bert)) as polyseme, running(__file__, "--simple", str(bert), "PORT") as simple:
+            difference = np.abs(first_vector(polyseme, requests[0]) - first_vector(simple, requests[0])).max()
+            rows = measure({"polyseme": polyseme, "FastAPI": simple}, requests, args)
         streams = {1: 0.0, 8: 0.0}
         with running(*serve, str(gpt2)) as port:
-            run(write(port, sentences, 8))
-            for _ in range(2 * given.rounds):
+            run(generate(port, sentences, 8))
+            for _ in range(2 * args.rounds):
                 for number in streams:
-                    streams[number] = max(streams[number], run(write(port, sentences, number)))
+                    streams[number] = max(streams[number], run(generate(port, sentences, number)))
     found = {(row["server"], row["clients"]): row for row in rows}
-    rows += [{"server": "polyseme", "streams": number, "tokens/s": speed} for number, speed in streams.items()]
-    mine = {clients: found["polyseme", clients] for clients in CLIENTS}
+    rows += [
+        {"server": "polyseme", "streams": number, "tokens/s": throughput} for number, throughput in streams.items()
+    ]
+    ours = {clients: found["polyseme", clients] for clients in CLIENTS}
     bench.report(
         rows,
-        given.json,
-        speed_of_64_to_1=mine[64]["answers/s"] / mine[1]["answers/s"],
-        speed_to_naive_at_64=mine[64]["answers/s"] / found["naive", 64]["answers/s"],
-        p99_of_8_to_p50_of_1=mine[8]["p99"] / mine[1]["p50"],
-        tokens_of_8_to_1=streams[8] / streams[1],
+        args.json,
+        throughput_64_to_1_clients=ours[64]["responses/s"] / ours[1]["responses/s"],
+        speed_up_over_fastapi_64_clients=ours[64]["responses/s"] / found["FastAPI", 64]["responses/s"],
+        p99_8_clients_to_p50_1_client=ours[8]["p99"] / ours[1]["p50"],
+        throughput_8_to_1_streams=streams[8] / streams[1],
         largest_difference=float(difference),
     )
 

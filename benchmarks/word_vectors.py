@@ -1,10 +1,10 @@
-"""word2vec beside gensim and fastText: the same text, settings and passes, on one thread and on two.
+"""word2vec against gensim and fastText with the same text, hyperparameters and epochs, on one and two threads.
 
-The peers are given the text lower-cased, cut into words and a sentence a line, which they split at spaces. Ours
-reads the text as it is, finds sentences and words itself, and writes a model directory. `words/s` is training alone:
-fastText, which does all in one call, is credited with what it takes for vectors of one number. `seconds` is from the
-text file to the vectors. The sides take turns. With --sets, a folder of word pairs and analogies, all vectors are
-judged over the same words.
+The peers read a lower-cased, tokenized text with one sentence per line. Polyseme reads the raw text, splits sentences
+and words itself, and writes a model directory. `words/s` counts training only: for fastText, which runs everything in
+one call, the time for one-dimensional vectors is subtracted. `seconds` is the time from the text file to the vectors.
+The systems run in turn. With --sets, a folder of word similarity and analogy sets, all vectors are evaluated with the
+same vocabulary.
 
     python benchmarks/word_vectors.py [--corpus text.txt] [--words 300000] [--sets words/] [--json out.json] [--long]
         [--families skipgram] [--epochs 1 5] [--threads 1 2] [--peers gensim]
@@ -27,75 +27,76 @@ import torch
 from numpy.typing import NDArray
 
 from bench import Row, arguments, report
-from polyseme.evaluate.word_sets import read_sets, score_words
-from polyseme.inside.neighbours import Space
-from polyseme.models.vectors import Vectors, VectorsConfig
-from polyseme.text.corpus import Corpus
-from polyseme.text.samples import sample_text
-from polyseme.text.sentences import split_sentences
-from polyseme.text.tokenizer import Tokenizer
-from polyseme.train.pretraining import Pretraining
-from polyseme.train.recipe import Recipe
-from polyseme.train.texts import train_tokenizer
+from polyseme.corpora.corpus import Corpus
+from polyseme.corpora.sentence_splitting import split_sentences
+from polyseme.datasets.builtin import sample_text
+from polyseme.evaluation.word_similarity import read_sets, score_words
+from polyseme.inference.embedding_space import EmbeddingSpace
+from polyseme.static_embeddings.encoder import StaticEmbedding, StaticEmbeddingConfig
+from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.training.data_pipeline import train_tokenizer
+from polyseme.training.pretraining import PretrainingSession
+from polyseme.training.recipe import Recipe
 
-WIDTH, WINDOW, NEGATIVE, SAMPLE, MIN_COUNT = 100, 5, 5, 1e-3, 5
-RATES = {"skipgram": 0.025, "cbow": 0.05}  # of the peers, as in the paper's program; ours is that of its preset
+WIDTH, WINDOW, NEGATIVES, SUBSAMPLE, MIN_COUNT = 100, 5, 5, 1e-3, 5
+LEARNING_RATES = {"skipgram": 0.025, "cbow": 0.05}  # of the peers, as in the word2vec program; Polyseme uses its preset
 
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What every side is asked to do."""
+    """Text and settings of all systems."""
 
     family: str
     epochs: int
     threads: int
     seed: int
     text: Path
-    lines: Path  # the same, cut into words for the peers
+    lines: Path  # tokenized, for the peers
     num_words: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a side made of it."""
+    """Times and vectors of a system."""
 
     seconds: float  # from text to vectors
-    training: float  # seconds of these
+    training: float  # seconds of training alone
     vectors: Callable[[str], Floats | None]  # of a word
 
 
-def ours(work: Workload) -> Result:
-    """The run that `polyseme pretrain` starts."""
+def train_polyseme(work: Workload) -> Result:
+    """Train like `polyseme pretrain`."""
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["POLYSEME_CACHE"] = str(Path(folder) / "cache")  # nothing is there already
+        os.environ["POLYSEME_CACHE"] = str(Path(folder) / "cache")  # empty
         started = time.perf_counter()
-        training = Pretraining.start(recipe_of(work), Path(folder) / "run")
-        for progress in training.steps():
-            learnt = progress.step.seconds
-        training.finish()
+        session = PretrainingSession.start(recipe_of(work), Path(folder) / "run")
+        for progress in session.steps():
+            training_seconds = progress.step.seconds
+        session.finish()
         seconds = time.perf_counter() - started
-    tokenizer, weight = training.tokenizer, training.encoder.tokens.weight.detach().numpy()
+    tokenizer, weight = session.tokenizer, session.encoder.tokens.weight.detach().numpy()
 
     def vector(word: str) -> Floats | None:
-        number = tokenizer.id(word)
-        return None if number is None else weight[number]
+        index = tokenizer.id(word)
+        return None if index is None else weight[index]
 
-    return Result(seconds=seconds, training=learnt, vectors=vector)
+    return Result(seconds=seconds, training=training_seconds, vectors=vector)
 
 
-def gensim(work: Workload) -> Result:
+def train_gensim(work: Workload) -> Result:
+    """Train with gensim."""
     from gensim.models import Word2Vec
 
     started = time.perf_counter()
     model = Word2Vec(
         vector_size=WIDTH,
         window=WINDOW,
-        negative=NEGATIVE,
-        sample=SAMPLE,
+        negative=NEGATIVES,
+        sample=SUBSAMPLE,
         min_count=MIN_COUNT,
-        alpha=RATES[work.family],
+        alpha=LEARNING_RATES[work.family],
         sg=int(work.family == "skipgram"),
         workers=work.threads,
         seed=work.seed,
@@ -117,66 +118,79 @@ def gensim(work: Workload) -> Result:
     )
 
 
-def fasttext(work: Workload) -> Result:
-    import fasttext as peer
+def train_fasttext(work: Workload) -> Result:
+    """Train with fastText."""
+    import fasttext
 
     def train(**settings: Any) -> tuple[Any, float]:
-        given = {"model": work.family, "lr": RATES[work.family], "thread": work.threads, "minCount": MIN_COUNT}
+        common = {
+            "model": work.family,
+            "lr": LEARNING_RATES[work.family],
+            "thread": work.threads,
+            "minCount": MIN_COUNT,
+        }
         started = time.perf_counter()
-        model = peer.train_unsupervised(str(work.lines), t=SAMPLE, minn=0, maxn=0, verbose=0, **given, **settings)
+        model = fasttext.train_unsupervised(
+            str(work.lines), t=SUBSAMPLE, minn=0, maxn=0, verbose=0, **common, **settings
+        )
         return model, time.perf_counter() - started
 
-    _, reading = train(dim=1, ws=1, neg=1, epoch=1)
-    model, seconds = train(dim=WIDTH, ws=WINDOW, neg=NEGATIVE, epoch=work.epochs)
+    _, preparation = train(dim=1, ws=1, neg=1, epoch=1)
+    model, seconds = train(dim=WIDTH, ws=WINDOW, neg=NEGATIVES, epoch=work.epochs)
     known = set(model.words)
     return Result(
         seconds=seconds,
-        training=seconds - reading,
+        training=seconds - preparation,
         vectors=lambda word: model.get_word_vector(word) if word in known else None,
     )
 
 
-SIDES: dict[str, Callable[[Workload], Result]] = {"polyseme": ours, "gensim": gensim, "fasttext": fasttext}
+SYSTEMS: dict[str, Callable[[Workload], Result]] = {
+    "polyseme": train_polyseme,
+    "gensim": train_gensim,
+    "fasttext": train_fasttext,
+}
 
 
 def recipe_of(work: Workload) -> Recipe:
+    """The recipe of Polyseme."""
     settings = [
         f"model.width={WIDTH}",
         f"tokenizer.min_count={MIN_COUNT}",
         f"objective.window={WINDOW}",
-        f"objective.negative={NEGATIVE}",
-        f"objective.sample={SAMPLE}",
-        f"plan.threads={work.threads}",
-        f"plan.seed={work.seed}",
-        f"plan.budget={work.epochs}epochs",
+        f"objective.negatives={NEGATIVES}",
+        f"objective.subsample={SUBSAMPLE}",
+        f"training.threads={work.threads}",
+        f"training.seed={work.seed}",
+        f"training.budget={work.epochs}epochs",
     ]
     return Recipe.preset(work.family, "small", settings, data={"corpus": [str(work.text)]})
 
 
 def main() -> None:
-    parser, read = arguments(__doc__, rounds=1, long_rounds=3)
-    parser.add_argument("--corpus", type=Path, help="a text file (the docstrings of this machine)")
-    parser.add_argument("--words", type=int, help="how many of its words (300,000; all with --long)")
-    parser.add_argument("--sets", type=Path, help="a folder of word pairs and analogies")
-    parser.add_argument("--families", nargs="+", choices=RATES, default=list(RATES))
-    parser.add_argument("--epochs", nargs="+", type=int, help="passes over the text (1; 1 and 5 with --long)")
+    parser, parse_args = arguments(__doc__, rounds=1, long_rounds=3)
+    parser.add_argument("--corpus", type=Path, help="text file (default: the docstrings sample)")
+    parser.add_argument("--words", type=int, help="number of words to use (300,000; all with --long)")
+    parser.add_argument("--sets", type=Path, help="folder of word similarity and analogy sets")
+    parser.add_argument("--families", nargs="+", choices=LEARNING_RATES, default=list(LEARNING_RATES))
+    parser.add_argument("--epochs", nargs="+", type=int, help="epochs (1; 1 and 5 with --long)")
     parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
     parser.add_argument("--peers", nargs="+", choices=["gensim", "fasttext"], default=["gensim", "fasttext"])
-    given = read()
-    source = given.corpus or sample_text("docstrings").train[0]
-    peers = [name for name in given.peers if find_spec(name)]
-    sides = {name: side for name, side in SIDES.items() if name == "polyseme" or name in peers}
-    if len(sides) == 1:
-        raise SystemExit("there is nobody to compare with; pip install gensim fasttext-wheel")
+    args = parse_args()
+    source = args.corpus or sample_text("docstrings").train[0]
+    peers = [name for name in args.peers if find_spec(name)]
+    systems = {name: train for name, train in SYSTEMS.items() if name == "polyseme" or name in peers}
+    if len(systems) == 1:
+        raise SystemExit("no peer is installed; pip install gensim fasttext-wheel")
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         text, lines = Path(folder) / "text.txt", Path(folder) / "lines.txt"
-        num_words = cut(source, text, lines, given.words or (10**12 if given.long else 300_000))
-        ways = itertools.product(given.families, given.epochs or ((1, 5) if given.long else (1,)), given.threads)
-        for family, epochs, threads in ways:
-            results: dict[str, list[Result]] = {name: [] for name in sides}
-            for seed in range(given.rounds):
-                for name, side in sides.items():
+        num_words = prepare_text(source, text, lines, args.words or (10**12 if args.long else 300_000))
+        settings = itertools.product(args.families, args.epochs or ((1, 5) if args.long else (1,)), args.threads)
+        for family, epochs, threads in settings:
+            results: dict[str, list[Result]] = {name: [] for name in systems}
+            for seed in range(args.rounds):
+                for name, train in systems.items():
                     work = Workload(
                         family=family,
                         epochs=epochs,
@@ -186,61 +200,61 @@ def main() -> None:
                         lines=lines,
                         num_words=num_words,
                     )
-                    results[name].append(side(work))
-            rows += compare(family, epochs, threads, num_words, results, judge(work, given.sets))
-    report(rows, given.json)
+                    results[name].append(train(work))
+            rows += compare(family, epochs, threads, num_words, results, make_evaluator(work, args.sets))
+    report(rows, args.json)
 
 
-def cut(source: Path, text: Path, lines: Path, most: int) -> int:
-    """Copy so many words of a text, and write them out as our tokenizer sees them."""
+def prepare_text(source: Path, text: Path, lines: Path, max_words: int) -> int:
+    """Copy the first documents of a text, and write their words as tokenized by Polyseme, one sentence per line."""
     backend = Tokenizer.train(Recipe.preset("skipgram", "small").tokenizer, ["a b c d e f g h i"] * 9, vocab_size=99)
     normalize, split = backend.backend.normalizer.normalize_str, backend.backend.pre_tokenizer.pre_tokenize_str
-    number = 0
+    num_words = 0
     with text.open("w", encoding="utf-8") as plain, lines.open("w", encoding="utf-8") as prepared:
         for document in Corpus(source):
             plain.write(document + "\n\n")
             for sentence in split_sentences(document):
                 words = [word for word, _ in split(normalize(sentence))]
-                number += len(words)
+                num_words += len(words)
                 prepared.write(" ".join(words) + "\n")
-            if number >= most:
+            if num_words >= max_words:
                 break
-    return number
+    return num_words
 
 
-Judge = Callable[[Result], dict[str, float]]
+Evaluator = Callable[[Result], dict[str, float]]
 
 
-def judge(work: Workload, folder: Path | None) -> Judge:
-    """Scores of vectors on sets of words, looked up in the vocabulary that ours learns from the text."""
+def make_evaluator(work: Workload, folder: Path | None) -> Evaluator:
+    """A function that scores vectors on word sets, restricted to the vocabulary of Polyseme."""
     if folder is None:
         return lambda result: {}
     tokenizer = train_tokenizer(recipe_of(work), Corpus(work.text))
     sets = [words for words in read_sets(folder) if not words.name.endswith("zh")]
-    names = [tokenizer.token(number) for number in range(tokenizer.vocab_size)]
+    names = [tokenizer.token(index) for index in range(tokenizer.vocab_size)]
 
     def score(result: Result) -> dict[str, float]:
-        encoder = Vectors(VectorsConfig(vocab_size=tokenizer.vocab_size, width=WIDTH))
+        encoder = StaticEmbedding(StaticEmbeddingConfig(vocab_size=tokenizer.vocab_size, width=WIDTH))
         found = [result.vectors(name) for name in names]
         table = np.stack([np.zeros(WIDTH, np.float32) if vector is None else vector for vector in found])
         encoder.tokens.weight.data.copy_(torch.from_numpy(table))
-        scores = score_words(Space(encoder, tokenizer), sets)
+        scores = score_words(EmbeddingSpace(encoder, tokenizer), sets)
         return {one.name: one.value for one in scores if not one.section and one.value is not None}
 
     return score
 
 
 def compare(
-    family: str, epochs: int, threads: int, num_words: int, results: dict[str, list[Result]], judge: Judge
+    family: str, epochs: int, threads: int, num_words: int, results: dict[str, list[Result]], evaluate: Evaluator
 ) -> list[Row]:
-    """A row a side: the best times of its rounds, and the mean of its scores with their standard error."""
+    """A row per system with its best times, and mean scores with standard errors."""
     rows: list[Row] = []
     peers = [run for name, runs in results.items() if name != "polyseme" for run in runs]
     fastest, shortest = min(run.training for run in peers), min(run.seconds for run in peers)
     for name, runs in results.items():
         training, seconds = min(run.training for run in runs), min(run.seconds for run in runs)
         row: Row = {
-            "side": name,
+            "system": name,
             "family": family,
             "epochs": epochs,
             "threads": threads,
@@ -249,12 +263,12 @@ def compare(
         }
         if name == "polyseme":
             row |= {"training ratio": fastest / training, "ratio": shortest / seconds}
-        found = [judge(run) for run in runs]
-        for measure in found[0]:
-            values = [scores[measure] for scores in found]
-            row[measure] = float(np.mean(values))
+        found = [evaluate(run) for run in runs]
+        for metric in found[0]:
+            values = [scores[metric] for scores in found]
+            row[metric] = float(np.mean(values))
             if len(values) > 1:
-                row[f"± {measure}"] = float(np.std(values, ddof=1) / np.sqrt(len(values)))
+                row[f"± {metric}"] = float(np.std(values, ddof=1) / np.sqrt(len(values)))
         rows.append(row)
     return rows
 

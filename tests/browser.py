@@ -1,4 +1,4 @@
-"""A browser that looks at pages, where there is one: Debian's Chromium, driven by playwright."""
+"""Pages in a browser, if Chromium is installed, driven by playwright."""
 
 import shutil
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ QUIET += ["--disable-sync", "--no-first-run", "--disable-quic"]
 
 
 class Visit:
-    """A page that is open, what it has complained about, and what it has asked a network for."""
+    """An open page with its error messages and its requests."""
 
     def __init__(self, page):
         self.page = page
@@ -20,27 +20,27 @@ class Visit:
         page.on("request", lambda request: self.requests.append(request.url))
 
     def open(self, path):
-        """A file, which is all that may be asked for."""
+        """Open a file."""
         self.requests.clear()
         self.page.goto(path.as_uri())
         return self.page
 
     def check(self):
-        """It has asked for nothing but itself, and found nothing wrong."""
+        """Assert that the page requested only itself and reported no error."""
         assert self.complaints == []
         assert [url for url in self.requests[1:] if not url.startswith(("data:", "blob:"))] == []
 
 
 @contextmanager
 def browsing(*, width=1280, height=900, dark=False):
-    """A page in a browser of its own."""
-    found = shutil.which("chromium")
-    if not found:
-        pytest.skip("there is no chromium; apt-get install chromium")
+    """A page in a new browser."""
+    executable = shutil.which("chromium")
+    if executable is None:
+        pytest.skip("chromium is not installed; apt-get install chromium")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=QUIET)
+        browser = playwright.chromium.launch(executable_path=executable, args=QUIET)
         scheme = "dark" if dark else "light"
         page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         try:

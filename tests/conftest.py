@@ -1,4 +1,4 @@
-"""What every test may use: a cache of its own, a little text, and a tiny model of each family."""
+"""Fixtures for all tests: a separate cache, and a small corpus."""
 
 import os
 
@@ -8,7 +8,7 @@ from hypothesis import settings
 settings.register_profile("patient", deadline=None)  # no test is timed
 settings.load_profile("patient")
 
-# Before torch and the peer are imported. Threads that wait for each other cost tiny models more than they give.
+# Before torch and transformers are imported. More threads would only slow tiny models down.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -22,20 +22,20 @@ WORDS = (
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the user's cache out of the tests."""
+    """Use a separate cache."""
     monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 def little_documents() -> list[str]:
-    """Forty little documents that are all different."""
+    """Forty small documents, all different."""
     sentences = [sentence.strip() + "." for sentence in WORDS.replace("。", ".").split(".") if sentence.strip()]
-    turned = [sentences[number % len(sentences) :] + sentences[: number % len(sentences)] for number in range(40)]
-    return [" ".join(part) + f" It was day {number}." for number, part in enumerate(turned)]
+    rotated = [sentences[number % len(sentences) :] + sentences[: number % len(sentences)] for number in range(40)]
+    return [" ".join(document) + f" It was day {number}." for number, document in enumerate(rotated)]
 
 
 @pytest.fixture(scope="session")
 def documents() -> list[str]:
-    """Forty little documents that are all different."""
+    """Forty small documents, all different."""
     return little_documents()
 
 

@@ -1,4 +1,4 @@
-"""Every language representation from one-hot vectors to GPT-2, on your own text, side by side.
+"""Language representations from one-hot vectors to GPT-2: pretrain, analyse, compare and serve them on your own text.
 
 import polyseme as ps
 ps.pretrain("bert", corpus="text/", out="runs/bert", size="small", budget="10m")
@@ -11,26 +11,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polyseme.comparison.race import compare
+    from polyseme.api import adapt, finetune, pretrain
+    from polyseme.batch import Batch
+    from polyseme.comparison.compare import compare
     from polyseme.errors import CheckpointError, ConfigError, DataError, PolysemeError, TrainingError
-    from polyseme.making import adapt, finetune, pretrain
-    from polyseme.opening import load
+    from polyseme.loading import load
     from polyseme.pretrained import Pretrained
-    from polyseme.tensors import Batch
 
 _HOMES = {
-    "Batch": "tensors",
+    "Batch": "batch",
     "CheckpointError": "errors",
     "ConfigError": "errors",
     "DataError": "errors",
     "PolysemeError": "errors",
     "Pretrained": "pretrained",
     "TrainingError": "errors",
-    "adapt": "making",
-    "compare": "comparison.race",
-    "load": "opening",
-    "finetune": "making",
-    "pretrain": "making",
+    "adapt": "api",
+    "compare": "comparison.compare",
+    "load": "loading",
+    "finetune": "api",
+    "pretrain": "api",
 }
 
 __all__ = [  # noqa: RUF022
@@ -50,7 +50,7 @@ __all__ = [  # noqa: RUF022
 
 
 def __getattr__(name: str) -> Any:
-    # Each name is fetched when it is first asked for, so that `polyseme --help` does not wait for torch.
+    # Names are imported on first use, so that `polyseme --help` does not wait for torch.
     if name not in _HOMES:
         raise AttributeError(f"module 'polyseme' has no attribute {name!r}")
     return getattr(import_module(f"polyseme.{_HOMES[name]}"), name)

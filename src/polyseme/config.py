@@ -1,4 +1,4 @@
-"""Settings: frozen, typed, and closed, so that a typing error is an error and not a default."""
+"""Settings: frozen, typed and closed, so that a misspelled name is an error and not a default."""
 
 import difflib
 import hashlib
@@ -11,44 +11,49 @@ from polyseme.errors import ConfigError
 
 
 class Config(BaseModel):
-    """A group of settings; it stands beside what it configures."""
+    """Base class of a group of settings, defined beside what it configures."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], *, group: str) -> Self:
-        """Check `values`; the first thing wrong is named as `group.setting`."""
+        """Validate `values`; the error names the first wrong setting as `group.setting`."""
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{group} is a group of settings; say {group}.setting = value")
-        unknown = [name for name in values if name not in cls.model_fields]
-        if unknown:
-            raise ConfigError(f"{group}.{unknown[0]}: no such setting{nearest(unknown[0], cls.model_fields, group)}")
+            raise ConfigError(f"{group} is a group of settings; write {group}.setting = value")
+        for name in values:
+            if name not in cls.model_fields:
+                raise ConfigError(f"unknown setting {group}.{name}{suggest_name(name, cls.model_fields, group)}")
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
             first = error.errors()[0]
-            place = ".".join([group, *map(str, first["loc"])])
-            raise ConfigError(f"{place}: {_plain(first['msg'])} (it was {first['input']!r:.60})") from None
+            setting = ".".join([group, *map(str, first["loc"])])
+            raise ConfigError(f"{setting}: {plain_message(first['msg'])} (it was {first['input']!r:.60})") from None
 
     def digest(self) -> str:
-        """A short name for exactly these settings."""
+        """A short hash of all settings."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
 
     def replace(self, **changes: Any) -> Self:
-        """A checked copy with some settings changed."""
+        """A validated copy with some settings changed."""
         return type(self).model_validate({**self.model_dump(), **changes})
 
 
-def nearest(name: str, known: Iterable[str], group: str = "") -> str:
-    """The end of a message about a wrong name: the nearest right one, or all of them."""
-    known = list(known)
+def did_you_mean(name: str, known: Iterable[str], group: str = "") -> str:
+    """The end of an error message: the closest known name, or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     prefix = f"{group}." if group else ""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean {prefix}{close[0]}?"
-    return f"; there are {', '.join(sorted(known))}" if known else ""
+    return f"; did you mean {prefix}{close[0]}?" if close else ""
 
 
-def _plain(message: str) -> str:
+def suggest_name(name: str, known: Iterable[str], group: str = "") -> str:
+    """The end of an error message: the closest known name, or all of them."""
+    known = list(known)
+    choices = f"; choose one of {', '.join(sorted(known))}" if known else ""
+    return did_you_mean(name, known, group) or choices
+
+
+def plain_message(message: str) -> str:
+    """A validation message of pydantic without its prefixes."""
     message = message.removeprefix("Value error, ").removeprefix("Input ")
     return message[0].lower() + message[1:]

@@ -1,28 +1,28 @@
-"""What can go wrong through no fault of the program.
+"""Errors of the user, not of the program.
 
 PolysemeError
-    ConfigError        a setting, name or combination that makes no sense
-    DataError          text or labels that cannot be used as they are
+    ConfigError        an invalid setting, name or combination
+    DataError          text or labels that cannot be used
     CheckpointError    a model or run directory that cannot be read, written or resumed
-    TrainingError      a training that cannot go on, such as one whose numbers stopped being finite
+    TrainingError      training that cannot continue, such as a loss that is not finite
 
-Each message says what happened and what to do, in one line; the command line prints it and exits with `exit_code`.
-Anything else that is raised is a bug.
+A message is one line: what happened, and what to do. The command line prints it and exits with `exit_code`.
+Any other exception is a bug.
 """
 
 
 class PolysemeError(Exception):
-    """A mistake that the user can mend."""
+    """A mistake that the user can correct."""
 
     exit_code = 2
 
 
 class ConfigError(PolysemeError):
-    """A setting, name or combination that makes no sense."""
+    """An invalid setting, name or combination."""
 
 
 class DataError(PolysemeError):
-    """Text or labels that cannot be used as they are."""
+    """Text or labels that cannot be used."""
 
 
 class CheckpointError(PolysemeError):
@@ -30,6 +30,6 @@ class CheckpointError(PolysemeError):
 
 
 class TrainingError(PolysemeError):
-    """A training that cannot go on."""
+    """Training that cannot continue."""
 
     exit_code = 1

@@ -8,8 +8,14 @@ import pytest
 import polyseme as ps
 from polyseme.cli import run
 
-TINY = ["model.vocab_size=400", "model.width=32", "model.max_length=48", "data.length=32", "plan.batch_tokens=256"]
-TINY += ["plan.threads=1"]
+TINY = [
+    "model.vocab_size=400",
+    "model.width=32",
+    "model.max_length=48",
+    "data.sequence_length=32",
+    "training.batch_tokens=256",
+]
+TINY += ["training.threads=1"]
 
 
 @pytest.fixture(scope="session")

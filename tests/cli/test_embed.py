@@ -1,4 +1,4 @@
-"""Vectors from weights in bytes."""
+"""Embeddings of int8 models."""
 
 import json
 
@@ -11,7 +11,7 @@ TEXTS = ["the old bank by the river", "她在苹果公司上班。", "A bat slep
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt2"])
-def test_bytes_give_nearly_the_same_vectors(trained, family):
+def test_int8_vectors_are_close_to_float32(trained, family):
     floats = ps.load(trained / family).embed(TEXTS)
     model = ps.load(trained / family, weights="int8")
     vectors = model.embed(TEXTS)

@@ -9,23 +9,29 @@ import signal
 import pytest
 
 import polyseme as ps
-from polyseme.cli.console import TrainingLine
-from polyseme.train.finetuning import SCORES
-from polyseme.train.trials import CURVE, SUMMARY
+from polyseme.cli.progress import TrainingBar
+from polyseme.training.finetuning import SCORES
+from polyseme.training.sweep import CURVE, SUMMARY
 
-QUICK = ["plan.rate=5e-3", "plan.threads=1", "data.num_rows=8", "tuning.width=16", "model.dropout=0"]
+QUICK = [
+    "training.learning_rate=5e-3",
+    "training.threads=1",
+    "data.batch_size=8",
+    "finetuning.width=16",
+    "model.dropout=0",
+]
 QUICK = [word for setting in QUICK for word in ("--set", setting)]
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """Texts about rivers and money, and the same words with tags."""
-    folder, chance = tmp_path_factory.mktemp("labelled"), random.Random(0)
+    folder, rng = tmp_path_factory.mktemp("labelled"), random.Random(0)
     for name, number in (("train", 48), ("dev", 24)):
         rows, sentences = ["text\tlabel"], []
         for _ in range(number):
-            words = [*chance.choices(["old", "new", "every", "barn", "mill", "year"], k=3), "river"]
-            words[3] = chance.choice(["river", "money"])
+            words = [*rng.choices(["old", "new", "every", "barn", "mill", "year"], k=3), "river"]
+            words[3] = rng.choice(["river", "money"])
             rows.append(" ".join(words) + ("\tnature" if words[3] == "river" else "\tbank"))
             sentences.append("\n".join(f"{word}\t{'B-N' if word == 'river' else 'O'}" for word in words))
         (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n")
@@ -49,35 +55,35 @@ def read(path):
     return json.loads(path.read_text())
 
 
-def test_a_run_and_what_it_is_worth(finetune, polyseme, files, tmp_path):
+def test_a_run_and_its_scores(finetune, polyseme, files, tmp_path):
     ended = finetune(budget="30steps")
     assert ended.code == 0 and ended.out == ""
     scores = read(tmp_path / "out" / SCORES)
     assert scores["dev"]["accuracy"] > 0.9
     assert "out: 48 examples of classify; bert with" in ended.err and "30 steps of 8 examples (30steps)" in ended.err
-    assert f"out keeps the weights of step {scores['step']}: dev accuracy" in ended.err
+    assert f"best checkpoint: step {scores['step']}, dev accuracy" in ended.err
     assert ended.err.endswith("polyseme predict out FILE\n")
 
-    del scores["dev"]["merit"]
+    del scores["dev"]["selection_metric"]
     measured = polyseme("evaluate", "out", "--data", files / "dev.tsv", "--json")
     assert measured.code == 0 and json.loads(measured.out) == pytest.approx(scores["dev"])
     shown = polyseme("evaluate", "out", "--data", files / "dev.tsv")
     assert f"macro f1\t{scores['dev']['macro_f1']:.4f}" in shown.out
-    told = polyseme("info", "out")
-    assert "tasks.classify.kind" in told.out and "tuning.method" in told.out
+    facts = polyseme("info", "out")
+    assert "tasks.classify.kind" in facts.out and "finetuning.method" in facts.out
     wrong = polyseme("evaluate", "out", "--data", files / "dev.tsv", "--column", "text=review")
     assert wrong.code == 2 and "dev.tsv: no column 'review'" in wrong.err and wrong.err.count("\n") == 1
 
 
-def test_what_layers_are_worth_is_said(finetune, polyseme, tmp_path):
+def test_scalar_mix_weights_are_printed(finetune, polyseme, tmp_path):
     ended = finetune("--method", "mix")
     shares = read(tmp_path / "out" / SCORES)["layers"]["classify"]
     mix = ps.load(tmp_path / "out").tasks["classify"].features.mix
-    assert shares == pytest.approx(mix.shares[0].tolist(), abs=1e-4) and sum(shares) == pytest.approx(1, abs=1e-3)
+    assert shares == pytest.approx(mix.layer_weights.tolist(), abs=1e-4) and sum(shares) == pytest.approx(1, abs=1e-3)
     assert len(set(shares)) > 1, "they have moved"
-    said = ", ".join(map(str, shares))
-    assert f"what each layer is worth to classify, from layer 0 upwards: {said}" in ended.err
-    assert said in polyseme("info", "out").out and said in (tmp_path / "out" / "README.md").read_text()
+    weights = ", ".join(map(str, shares))
+    assert f"scalar mix of classify, from layer 0 upwards: {weights}" in ended.err
+    assert weights in polyseme("info", "out").out and weights in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_seeds_and_numbers_of_labels(finetune, tmp_path):
@@ -85,15 +91,15 @@ def test_seeds_and_numbers_of_labels(finetune, tmp_path):
     ended = finetune(*options)
     assert ended.code == 0, ended.err
     header, *rows = [line.split("\t") for line in ended.out.splitlines()]
-    assert header == ["labels", "figure", "mean", "deviation"] and {row[0] for row in rows} == {"8", "all"}
+    assert header == ["labels", "metric", "mean", "deviation"] and {row[0] for row in rows} == {"8", "all"}
     for number in ("8", "all"):
         folders = [tmp_path / "out" / f"labels-{number}" / f"seed-{seed}" for seed in (3, 4)]
-        assert [ps.load(folder).recipe.plan.seed for folder in folders] == [3, 4]
+        assert [ps.load(folder).recipe.training.seed for folder in folders] == [3, 4]
         found = [read(folder / SCORES)["dev"]["accuracy"] for folder in folders]
         (row,) = [
             row
             for row in read(tmp_path / "out" / SUMMARY)
-            if (str(row["labels"]), row["figure"]) == (number, "accuracy")
+            if (str(row["labels"]), row["metric"]) == (number, "accuracy")
         ]
         assert row["values"] == found and row["mean"] == pytest.approx(sum(found) / 2)
         assert [number, "accuracy", f"{row['mean']:.4f}", f"{row['deviation']:.4f}"] in rows
@@ -102,7 +108,7 @@ def test_seeds_and_numbers_of_labels(finetune, tmp_path):
     # What is there is not trained again.
     (tmp_path / "out" / "labels-all" / "seed-4" / SCORES).unlink()
     again = finetune(*options, "--resume")
-    assert again.code == 0 and again.out == ended.out and again.err.count("going on from step") == 1
+    assert again.code == 0 and again.out == ended.out and again.err.count("resuming at step") == 1
 
 
 def test_several_tasks(finetune, polyseme, files):
@@ -112,26 +118,26 @@ def test_several_tasks(finetune, polyseme, files):
     assert ended.code == 0 and "48 examples of topic, 48 examples of names" in ended.err
     assert set(ps.load("out").tasks) == {"topic", "names"}
     which = polyseme("evaluate", "out", "--data", files / "dev.conll", "--json")
-    assert which.code == 2 and "name one of topic, names" in which.err
+    assert which.code == 2 and "choose one of topic, names" in which.err
     measured = polyseme("evaluate", "out", "--data", files / "dev.conll", "--task", "names", "--json")
     assert set(json.loads(measured.out)) == {"accuracy", "precision", "recall", "f1"}
 
 
 def test_interrupted_and_resumed(finetune, polyseme, tmp_path, monkeypatch):
     assert finetune(out="whole").code == 0
-    show = TrainingLine.show
+    update = TrainingBar.update
 
-    def press(line, progress):
-        show(line, progress)
+    def press(bar, progress, total):
+        update(bar, progress, total)
         if progress.step.number == 5:
             os.kill(os.getpid(), signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(TrainingLine, "show", press)
+        patch.setattr(TrainingBar, "update", press)
         stopped, of_two = finetune(), finetune("--seeds", 2, out="two")
-    assert of_two.code == stopped.code and "by the whole command with --resume" in of_two.err
+    assert of_two.code == stopped.code and "the whole command with --resume" in of_two.err
     assert [path.name for path in (tmp_path / "two").iterdir()] == ["seed-0"]
-    assert stopped.code == 128 + signal.SIGINT and "stopped at step 5 and saved; go on with:" in stopped.err
+    assert stopped.code == 128 + signal.SIGINT and "stopped at step 5 and saved; resume with:" in stopped.err
     assert not (tmp_path / "out" / SCORES).exists()
     unfinished = polyseme("evaluate", "out", "--data", "dev.tsv")
     assert unfinished.code == 2 and "finetune --resume" in unfinished.err
@@ -139,7 +145,7 @@ def test_interrupted_and_resumed(finetune, polyseme, tmp_path, monkeypatch):
     program, *words = shlex.split(stopped.err.splitlines()[-1])
     assert program == "polyseme"
     resumed = polyseme(*words)
-    assert resumed.code == 0 and "out: going on from step 5 of 12" in resumed.err
+    assert resumed.code == 0 and "out: resuming at step 5 of 12" in resumed.err
     assert read(tmp_path / "out" / SCORES) == read(tmp_path / "whole" / SCORES)
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("out", "whole")]
     assert weights[0] == weights[1]
@@ -149,26 +155,29 @@ def test_interrupted_and_resumed(finetune, polyseme, tmp_path, monkeypatch):
     ("options", "message"),
     [
         (["--train", "none.tsv"], "none.tsv: no such file"),
-        ([], "give --train a labelled file"),
-        (["--train", "a.tsv", "--train", "b.tsv"], "with several, say NAME=a.tsv"),
-        (["--train", "x=a.tsv", "--train", "x=b.tsv"], "the same name is given twice"),
-        (["--train", "x=a.tsv", "--train", "y=b.tsv", "--dev", "a.tsv"], "for which of the tasks?"),
-        (["--train", "x=a.tsv", "--dev", "z=a.tsv"], "z: there is a file for it, but no such task"),
-        (["--train", "a.tsv", "--task", "clasify"], "'clasify' is no task; did you mean classify?"),
+        ([], "name a labelled file with --train"),
+        (["--train", "a.tsv", "--train", "b.tsv"], "with several, write NAME=a.tsv"),
+        (["--train", "x=a.tsv", "--train", "x=b.tsv"], "this name is used twice"),
+        (["--train", "x=a.tsv", "--train", "y=b.tsv", "--dev", "a.tsv"], "does not name its task"),
+        (["--train", "x=a.tsv", "--dev", "z=a.tsv"], "z has a file but is not a task"),
+        (["--train", "a.tsv", "--task", "clasify"], "'clasify' is not a task; did you mean classify?"),
         (["--train", "a.tsv", "--task", "pair"], "a.tsv: no column 'text_a'"),
         (["--train", "a.tsv", "--task", "span"], "not JSON"),
-        (["--train", "a.tsv", "--method", "half"], "tuning.method"),
-        (["--train", "a.tsv", "--method", "cvt"], "cvt is for tags"),
-        (["--train", "a.tsv", "--labels", "10,many"], "--labels 'many': say numbers of examples"),
+        (["--train", "a.tsv", "--method", "half"], "finetuning.method"),
+        (["--train", "a.tsv", "--method", "cvt"], "cvt is for tag tasks"),
+        (["--train", "a.tsv", "--labels", "10,many"], "--labels 'many': give numbers of examples"),
         (["--train", "a.tsv", "--seeds", "0"], "--seeds"),
-        (["--train", "a.tsv", "--column", "text"], "--column text: say what is where"),
+        (["--train", "a.tsv", "--column", "text"], "--column text: name the field"),
         (["--train", "a.tsv", "--column", "text=review"], "--task classify --column text=review"),
-        (["--train", "a.tsv", "--column", "txet=text"], "txet is nothing that a task needs; did you mean text?"),
-        (["--train", "a.tsv", "--set", "plan.ratee=1"], "plan.ratee: no such setting; did you mean plan.rate?"),
+        (["--train", "a.tsv", "--column", "txet=text"], "txet is not a column of any task; did you mean text?"),
+        (
+            ["--train", "a.tsv", "--set", "training.learning_ratee=1"],
+            "unknown setting training.learning_ratee; did you mean training.learning_rate?",
+        ),
         (["--train", "a.tsv", "--set", "model.width=8"], "only its dropout can be changed"),
-        (["--train", "a.tsv", "--budget", "soon"], "plan.budget"),
-        (["--train", "a.tsv", "--unlabelled", "a.tsv"], "only cvt learns from examples without labels"),
-        (["--train", "one.tsv"], "one.tsv: every row has the label 'x'"),
+        (["--train", "a.tsv", "--budget", "soon"], "training.budget"),
+        (["--train", "a.tsv", "--unlabelled", "a.tsv"], "only cvt uses unlabelled examples"),
+        (["--train", "one.tsv"], "one.tsv: all rows have the label 'x'"),
     ],
 )
 def test_mistakes(polyseme, bert, tmp_path, monkeypatch, options, message):

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 import polyseme as ps
-from polyseme.text.forms import TASKS
-from polyseme.text.labelled import stream_examples
+from polyseme.datasets.labelled_files import stream_examples
+from polyseme.datasets.task_schemas import EXAMPLE_TYPES
 
-MODULE = sys.modules["polyseme.cli.predict"]  # its name is the command's as well
-QUICK = ["plan.threads=1", "data.num_rows=4", "data.length=48"]
+MODULE = sys.modules["polyseme.cli.inference.predict"]  # its name is the command's as well
+QUICK = ["training.threads=1", "data.batch_size=4", "data.sequence_length=48"]
 
 
 RIVER, CITY = "the old bank by the river", "the bank in the city"
@@ -33,11 +33,11 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("labelled")
     for name, lines in ROWS.items():
         (folder / name).write_text("\n".join(lines), encoding="utf-8")
-    asked = [
+    questions = [
         {"id": "a", "question": "where is the bank", "answers": [{"text": "river", "answer_start": 20}]},
         {"id": "b", "question": "who is there", "answers": [], "is_impossible": True},
     ]
-    squad = {"data": [{"paragraphs": [{"context": RIVER, "qas": asked}]}]}
+    squad = {"data": [{"paragraphs": [{"context": RIVER, "qas": questions}]}]}
     (folder / "span.json").write_text(json.dumps(squad), encoding="utf-8")
     return folder
 
@@ -49,8 +49,8 @@ def file_of(folder, task):
 
 @pytest.fixture(scope="session")
 def several(bert, folder):
-    """A directory of a model for all tasks that has seen two steps: what it says does not matter here."""
-    kinds = {f"my-{task}": task for task in TASKS}
+    """A model for all tasks after two training steps; its predictions do not matter here."""
+    kinds = {f"my-{task}": task for task in EXAMPLE_TYPES}
     files = {name: file_of(folder, task) for name, task in kinds.items()}
     ps.finetune(bert, task=kinds, train=files, out=folder / "several", budget="2steps", settings=QUICK)
     return folder / "several"
@@ -71,17 +71,17 @@ def plain(value):
     return json.loads(json.dumps(value))
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", EXAMPLE_TYPES)
 def test_labelled_files(polyseme, several, folder, task):
     model, file, name = ps.load(several), file_of(folder, task), f"my-{task}"
     rows = objects(polyseme("predict", several, file, "--task", name, "--json"))
-    examples = list(stream_examples(file, model.form(name)))
+    examples = list(stream_examples(file, model.example_type(name)))
     for row, example, answer in zip(rows, examples, model.predict(examples, task=name), strict=True):
-        given = {name: getattr(example, name) for name in example.given}
-        assert row == plain({"row": example.row, **given, **answer.describe(example)})
+        given = {name: getattr(example, name) for name in example.inputs}
+        assert row == plain({"row": example.row, **given, **answer.to_json(example)})
     ended = polyseme("predict", several, file, "--task", name)
     header, *lines = [line.split("\t") for line in ended.out.splitlines()]
-    assert ended.code == 0 and ended.err == "" and len(lines) == len(rows)
+    assert ended.code == 0 and ended.err.startswith("next: ") and len(lines) == len(rows)
     assert header[: len(given) - 1] == [*given][: len(given) - 1] and header[-1] in ("probability", "score", "entities")
     assert all(len(line) == len(header) for line in lines) and not {"passage", "choices"} & {*header}
 
@@ -89,16 +89,16 @@ def test_labelled_files(polyseme, several, folder, task):
 def test_standard_input_in_blocks(polyseme, single, monkeypatch):
     texts = [f"the old bank {number} by the river" for number in range(7)]
     whole = objects(polyseme("predict", single, "--json", stdin="\n".join(texts)))
-    asked, answer = [], ps.Pretrained.predict
+    chunks, predict = [], ps.Pretrained.predict
 
     def watched(self, rows, **options):
-        asked.append(len(rows))
-        return answer(self, rows, **options)
+        chunks.append(len(rows))
+        return predict(self, rows, **options)
 
     monkeypatch.setattr(ps.Pretrained, "predict", watched)
-    monkeypatch.setattr(MODULE, "_BLOCK", 3)
+    monkeypatch.setattr(MODULE, "_CHUNK", 3)
     rows = objects(polyseme("predict", single, "-", "--json", stdin="\n".join(texts)))
-    assert asked == [3, 3, 1] and [row["row"] for row in rows] == [1, 2, 3, 4, 5, 6, 7]
+    assert chunks == [3, 3, 1] and [row["row"] for row in rows] == [1, 2, 3, 4, 5, 6, 7]
     assert [row["text"] for row in rows] == texts
     for row, other in zip(rows, whole, strict=True):
         assert row["probabilities"] == pytest.approx(other["probabilities"], abs=1e-5)
@@ -120,7 +120,7 @@ def test_files_that_are_written(polyseme, single, tmp_path):
     source.write_text('stars,review\n5,"good\nas\tgold"\n1,bad\n', encoding="utf-8")
     arguments = ["predict", single, source, "--column", "text=review"]
     ended = polyseme(*arguments, "--out", tmp_path / "b.tsv")
-    assert ended.code == 0 and ended.out == "" and ended.err == f"{tmp_path / 'b.tsv'} is written\n"
+    assert ended.code == 0 and ended.out == "" and ended.err.startswith(f"Saved {tmp_path / 'b.tsv'}.\n")
     header, first, second = (tmp_path / "b.tsv").read_text(encoding="utf-8").splitlines()
     assert header == "text\tlabel\tprobability"
     assert first.startswith("good as gold\t") and second.startswith("bad\t")
@@ -144,14 +144,14 @@ def test_a_table_on_a_terminal(polyseme, single, monkeypatch):
         (["single", "none.tsv"], "none.tsv: no such file"),
         (["nowhere", "a.tsv"], "nowhere does not exist"),
         (["bert", "a.tsv"], "is not fine-tuned"),
-        (["several", "a.tsv"], "knows several tasks; name one of my-classify, my-pair"),
-        (["several", "a.tsv", "--task", "my-tags"], "knows no task 'my-tags'; did you mean my-tag?"),
+        (["several", "a.tsv"], "has several tasks; choose one of my-classify, my-pair"),
+        (["several", "a.tsv", "--task", "my-tags"], "has no task 'my-tags'; did you mean my-tag?"),
         (["single", "a.tsv"], "a.tsv: no column 'text'; did you mean txt?"),
-        (["single", "a.tsv", "--column", "text"], "--column text: say what is where"),
-        (["single", "a.tsv", "--column", "txet=txt"], "txet is nothing that the task needs; did you mean text?"),
-        (["single", "a.tsv", "--column", "text=txt"], "a.tsv, line 4: the column 'txt' is empty"),
-        (["single", "a.tsv", "--column", "text=txt", "--out", "b.tsv"], "a.tsv, line 4: the column 'txt' is empty"),
-        (["single", "a.tsv", "--out", "nowhere/b.tsv"], "nowhere/b.tsv cannot be written (nowhere is no folder)"),
+        (["single", "a.tsv", "--column", "text"], "--column text: name the field"),
+        (["single", "a.tsv", "--column", "txet=txt"], "the task has no column 'txet'; did you mean text?"),
+        (["single", "a.tsv", "--column", "text=txt"], "a.tsv, line 4: column 'txt' is empty"),
+        (["single", "a.tsv", "--column", "text=txt", "--out", "b.tsv"], "a.tsv, line 4: column 'txt' is empty"),
+        (["single", "a.tsv", "--out", "nowhere/b.tsv"], "nowhere/b.tsv cannot be written"),
         (["single", "-"], "standard input holds no examples; give at least one"),
         (["several", "-", "--task", "my-span"], "standard input holds no examples"),
         (["single", "."], "is a folder; name one of its files"),
@@ -171,4 +171,4 @@ def test_mistakes(polyseme, single, several, bert, tmp_path, monkeypatch, argume
 def test_nothing_to_read(polyseme, single, monkeypatch):
     monkeypatch.setattr(MODULE, "sys", SimpleNamespace(stdin=None))
     ended = polyseme("predict", single)
-    assert ended.code == 2 and "name a file, or give text on standard input" in ended.err
+    assert ended.code == 2 and "name a file, or pass text on standard input" in ended.err

@@ -1,10 +1,10 @@
-"""A little text of the town with one little labelled set."""
+"""A small generated text with one labelled dataset."""
 
 import json
 
 import pytest
 
-from polyseme.text.town import Town
+from polyseme.datasets.town.generator import Town
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +20,7 @@ def tasks(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tasks")
     (folder / "topics").mkdir()
     for split, number in (("train", 40), ("dev", 10), ("test", 24)):
-        rows = Town(0).labelled("classify", number, split=split)
+        rows = Town(0).labelled_rows("classify", number, split=split)
         rows = [{"text": " ".join(row["text"].split()[:8]), "label": row["label"]} for row in rows]
         (folder / "topics" / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder

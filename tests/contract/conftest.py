@@ -1,7 +1,7 @@
 import pytest
-from families import Tiny
+from tests.contract.families import Tiny
 
-from polyseme.models import FAMILIES
+from polyseme.families import FAMILIES
 
 
 @pytest.fixture(scope="session", params=list(FAMILIES))
@@ -10,10 +10,10 @@ def tiny(request: pytest.FixtureRequest, documents: list[str]) -> Tiny:
 
 
 @pytest.fixture
-def drawing(tiny: Tiny) -> Tiny:
-    """A family that learns from batches."""
+def gradient_family(tiny: Tiny) -> Tiny:
+    """A family trained by gradient descent."""
     if not tiny.by_gradient:
-        pytest.skip("it learns without gradients, from the running text")
+        pytest.skip("not trained by gradient descent")
     return tiny
 
 

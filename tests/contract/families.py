@@ -2,17 +2,24 @@
 
 import dataclasses
 
-from polyseme.models import FAMILIES
-from polyseme.objectives import Source, Together, build_objective
-from polyseme.text.parallel import split_pair
-from polyseme.text.sentences import split_sentences
-from polyseme.text.store import Store
-from polyseme.text.tokenizer import Tokenizer
-from polyseme.text.units import Units, UnitsConfig
-from polyseme.train.pretraining import build_learner
-from polyseme.train.recipe import Recipe
+from polyseme.corpora.parallel import split_pair
+from polyseme.corpora.sentence_splitting import split_sentences
+from polyseme.datasets.token_store import TokenStore
+from polyseme.families import FAMILIES, build_objective
+from polyseme.objectives.joint import JointObjective
+from polyseme.objectives.sources import TokenSource
+from polyseme.tokenization.masking_units import MaskingUnits, MaskingUnitsConfig
+from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.training.model_building import build_learner
+from polyseme.training.recipe import Recipe
 
-SMALL = ["model.vocab_size=400", "model.max_length=64", "data.length=32", "plan.batch_tokens=256", "plan.threads=1"]
+SMALL = [
+    "model.vocab_size=400",
+    "model.max_length=64",
+    "data.sequence_length=32",
+    "training.batch_tokens=256",
+    "training.threads=1",
+]
 
 
 def recipe_of(family: str, *overrides: str) -> Recipe:
@@ -21,27 +28,28 @@ def recipe_of(family: str, *overrides: str) -> Recipe:
 
 
 def pairs_of(documents: list[str]) -> list[str]:
-    """Parallel text of a kind: stretches of six words, and the same words from right to left."""
+    """Synthetic parallel text: spans of six words, and the same words reversed."""
     words = " ".join(documents).split()
-    stretches = [words[start : start + 6] for start in range(0, len(words) - 6, 6)]
-    return [" ".join(stretch) + "\n" + " ".join(reversed(stretch)) for stretch in stretches]
+    spans = [words[start : start + 6] for start in range(0, len(words) - 6, 6)]
+    return [" ".join(span) + "\n" + " ".join(reversed(span)) for span in spans]
 
 
 class Tiny:
-    """Everything that a contract asks about one family."""
+    """Recipe, data and builders for the contract tests of one family."""
 
     def __init__(self, family: str, documents: list[str]) -> None:
         self.family = family
-        self.recipe = recipe_of(family, "plan.steps=20", "plan.rate=1e-3")
+        self.recipe = recipe_of(family, "training.steps=20", "training.learning_rate=1e-3")
         self.by_gradient = self.recipe.objective.by_gradient
         split = split_sentences
-        if self.recipe.objective.uses_pairs:
+        if self.recipe.objective.uses_parallel_text:
             documents, split = pairs_of(documents), split_pair
         self.documents = documents
         self.tokenizer = Tokenizer.train(self.recipe.tokenizer, documents, vocab_size=400)
-        self.store = Store.from_documents(documents, self.tokenizer, Units(UnitsConfig(segmenter="none")), split=split)
-        length = self.recipe.data.length
-        self.source = Source(self.store, length, self.recipe.plan.batch_tokens // length)
+        units = MaskingUnits(MaskingUnitsConfig(segmenter="none"))
+        self.store = TokenStore.from_documents(documents, self.tokenizer, units, split=split)
+        length = self.recipe.data.sequence_length
+        self.source = TokenSource(self.store, length, self.recipe.training.batch_tokens // length)
 
     def build(self, seed: int = 0):
         import torch
@@ -49,14 +57,14 @@ class Tiny:
         torch.manual_seed(seed)
         config = self.recipe.model.replace(vocab_size=self.tokenizer.vocab_size)
         encoder = FAMILIES[self.family](config)
-        objective: Together = build_objective(self.recipe.objective, encoder, self.tokenizer.specials)
+        objective: JointObjective = build_objective(self.recipe.objective, encoder, self.tokenizer.specials)
         return encoder, objective
 
-    def learner(self, **plan):
+    def learner(self, **training):
         encoder, objective = self.build()
         recipe = dataclasses.replace(
             self.recipe,
             model=encoder.config,
-            plan=self.recipe.plan.replace(**plan),
+            training=self.recipe.training.replace(**training),
         )
         return build_learner(recipe, encoder, objective, self.source, self.tokenizer)

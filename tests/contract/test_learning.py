@@ -1,4 +1,4 @@
-"""What training promises, for every family."""
+"""Contract of training, for every family."""
 
 import copy
 import dataclasses
@@ -10,7 +10,7 @@ import torch
 
 @pytest.fixture(scope="session")
 def states(tiny):
-    """Where a run stands after each of its twenty steps."""
+    """Learner state after each of twenty steps."""
     learner = tiny.learner()
     return [frozen(learner.state()) for _ in learner.steps()]
 
@@ -24,7 +24,7 @@ def run(learner, num_steps):
 
 
 def frozen(state):
-    """A state as it would come back from the disk."""
+    """A copy, as a checkpoint would restore it."""
     return copy.deepcopy(state)
 
 
@@ -39,10 +39,10 @@ def assert_same(left, right):
     }
 
 
-def test_batches_are_a_function_of_seed_and_step(drawing):
+def test_batches_depend_on_seed_and_step_only(gradient_family):
     def digest(seed, step):
-        _, objective = drawing.build(seed=step)
-        batch = objective.batch(drawing.source, seed=seed, step=step)
+        _, objective = gradient_family.build(seed=step)
+        batch = objective.batch(gradient_family.source, seed=seed, step=step)
         parts = [batch.ids, *batch.labels.values()] + ([] if batch.segments is None else [batch.segments])
         return hashlib.sha256(b"".join(part.numpy().tobytes() for part in parts)).hexdigest()
 
@@ -65,27 +65,27 @@ def test_a_resume_of_a_resume_is_bit_exact(tiny, states):
     again = frozen(run(resumed, 7).state())
     last = tiny.learner()
     last.restore(again)
-    assert_same(run(last, 20 - last.done).state(), states[-1])
+    assert_same(run(last, 20 - last.steps_done).state(), states[-1])
 
 
-def test_accumulation_changes_nothing(drawing):
-    """The same update from one pass and from many, up to the order in which floats are added."""
-    tiny = copy.copy(drawing)
+def test_gradient_accumulation(gradient_family):
+    """Equal gradients from one micro-batch and from several, up to rounding."""
+    tiny = copy.copy(gradient_family)
     tiny.recipe = dataclasses.replace(tiny.recipe, model=tiny.recipe.model.replace(dropout=0.0))
     whole, pieces = tiny.learner(), tiny.learner()
-    pieces.micro_tokens = 3 * tiny.source.length  # of eight rows
+    pieces.micro_batch_tokens = 3 * tiny.source.length  # of eight sequences
     batch = whole.objective.batch(tiny.source, seed=0, step=0)
-    losses = [learner._gradient(batch) for learner in (whole, pieces)]
+    losses = [learner._accumulate_gradient(batch) for learner in (whole, pieces)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     for name, weight in whole.weights.items():
         torch.testing.assert_close(pieces.weights[name].grad, weight.grad, atol=1e-6, rtol=1e-4)
 
 
-def test_it_learns(tiny):
-    learner = tiny.learner(steps=60, rate=5e-3 if tiny.by_gradient else 0.2)
+def test_training_reduces_the_loss(tiny):
+    learner = tiny.learner(steps=60, learning_rate=5e-3 if tiny.by_gradient else 0.2)
     before = learner.evaluate(tiny.source, num_batches=4)
     if not before:
-        pytest.skip("nothing is measured on other text")
+        pytest.skip("no validation metrics")
     run(learner, 60)
     after = learner.evaluate(tiny.source, num_batches=4)
     name = learner.objective.names[-1] if tiny.by_gradient else tiny.recipe.objective.kind
@@ -94,7 +94,7 @@ def test_it_learns(tiny):
         assert after[f"{name}_accuracy"] > before[f"{name}_accuracy"]
 
 
-def test_evaluation_leaves_no_trace(tiny):
+def test_evaluation_does_not_change_the_state(tiny):
     plain = run(tiny.learner(), 6).state()
     watched = tiny.learner()
     steps = watched.steps()

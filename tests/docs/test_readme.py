@@ -37,7 +37,7 @@ for program in programs:
 def test_the_tour_runs(file, tmp_path):
     commands = [shlex.split(line) for block in blocks(file, "sh") for line in block.splitlines() if line.strip()]
     assert len(commands) >= 8 and all(words[0] == "polyseme" for words in commands)
-    # The budgets and the larger sample are for a reader's eyes; a test needs only a part, and one budget in seconds.
+    # Shorter budgets and a smaller corpus than in the text; one budget stays in seconds.
     instead = {"20s": "20steps", "docstrings": "town/en.train.txt"}
     first = next(words for words in commands if "20s" in words)
     short = [
@@ -63,7 +63,7 @@ def test_links_lead_somewhere():
             assert (ROOT / target).exists(), f"{file.name} points to {target}"
 
 
-def test_the_makefile_says_what_there_is():
+def test_the_makefile_lists_its_targets():
     done = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=True)
     for target in ("demo", "test", "check", "bench"):
         assert f"make {target}" in done.stdout

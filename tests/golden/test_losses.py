@@ -1,7 +1,6 @@
-"""The losses of twenty steps of each preset that a test can afford.
+"""Golden losses: twenty training steps of each preset that is small enough for a test.
 
-A change here means that training changed: make sure that it was meant, then run this file as a program to write the
-new figures.
+A difference means that training changed. If that is intended, run this file as a script to record the new losses.
 """
 
 import dataclasses
@@ -11,37 +10,35 @@ from pathlib import Path
 import pytest
 import torch
 
-from polyseme.models import FAMILIES
-from polyseme.objectives import Source
-from polyseme.text.store import Store
-from polyseme.text.tokenizer import Tokenizer
-from polyseme.text.units import Units, UnitsConfig
-from polyseme.train.learner import GradientLearner
-from polyseme.train.pretraining import build_encoder
-from polyseme.train.recipe import Recipe
+from polyseme.datasets.token_store import TokenStore
+from polyseme.families import FAMILIES
+from polyseme.objectives.sources import TokenSource
+from polyseme.tokenization.masking_units import MaskingUnits, MaskingUnitsConfig
+from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.training.model_building import build_encoder
+from polyseme.training.optimization.gradient_learner import GradientLearner
+from polyseme.training.recipe import Recipe
 
 GOLDEN = Path(__file__).with_name("losses.json")
-OWN = ("ulmfit",)  # of families that no other library holds us to
-PRESETS = [
-    f"{name}-{size}" for name, family in FAMILIES.items() if family.foreign or name in OWN for size in ("tiny", "small")
-]
+NAMES = [name for name, family in FAMILIES.items() if family.hf_mapping or name == "ulmfit"]
+PRESETS = [f"{name}-{size}" for name in NAMES for size in ("tiny", "small")]
 PRESETS += ["elmo-tiny"]
 
 
 def losses(preset: str, documents: list[str]) -> list[dict[str, float]]:
-    """Twenty steps on one thread, so that the figures do not depend on the number of cores."""
+    """Losses of twenty steps on one thread, so that they do not depend on the number of cores."""
     family, _, size = preset.rpartition("-")
-    recipe = Recipe.preset(family, size, ["plan.steps=20", "plan.batch_tokens=512", "data.length=64"])
+    recipe = Recipe.preset(family, size, ["training.steps=20", "training.batch_tokens=512", "data.sequence_length=64"])
     tokenizer = Tokenizer.train(recipe.tokenizer, documents, vocab_size=600)
     recipe = dataclasses.replace(recipe, model=recipe.model.replace(vocab_size=tokenizer.vocab_size))
-    store = Store.from_documents(documents, tokenizer, Units(UnitsConfig(segmenter="none")))
+    store = TokenStore.from_documents(documents, tokenizer, MaskingUnits(MaskingUnitsConfig(segmenter="none")))
     encoder, objective = build_encoder(recipe, tokenizer, store)
-    source = Source(store, recipe.data.length, 512 // recipe.data.length)
-    return [dict(step.losses) for step in GradientLearner(encoder, objective, source, recipe.plan).steps()]
+    source = TokenSource(store, recipe.data.sequence_length, 512 // recipe.data.sequence_length)
+    return [dict(step.losses) for step in GradientLearner(encoder, objective, source, recipe.training).steps()]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_twenty_steps(preset, documents):
+def test_losses_of_twenty_steps(preset, documents):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -57,8 +54,8 @@ def test_twenty_steps(preset, documents):
 if __name__ == "__main__":
     import sys
 
-    sys.path.insert(0, str(Path(__file__).parents[1]))
-    from conftest import little_documents
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.conftest import little_documents
 
     torch.set_num_threads(1)
     written = {preset: losses(preset, little_documents()) for preset in PRESETS}

@@ -1,4 +1,4 @@
-"""Dropout from random bytes."""
+"""Dropout with one random byte per element."""
 
 import pytest
 import torch
@@ -6,29 +6,29 @@ import torch
 from polyseme.layers.dropout import Dropout
 
 
-def test_drops_its_share_and_keeps_the_mean():
+def test_drops_with_its_probability_and_preserves_the_mean():
     torch.manual_seed(0)
     dropped = Dropout(0.1)(torch.ones(1000, 1001))
-    share = 26 / 256
-    assert (dropped == 0).float().mean().item() == pytest.approx(share, abs=1e-3)
+    probability = 26 / 256
+    assert (dropped == 0).float().mean().item() == pytest.approx(probability, abs=1e-3)
     assert dropped.mean().item() == pytest.approx(1.0, abs=1e-3)
-    assert dropped.unique().tolist() == pytest.approx([0.0, 1 / (1 - share)])
+    assert dropped.unique().tolist() == pytest.approx([0.0, 1 / (1 - probability)])
 
 
-def test_every_byte_of_a_draw_is_fair():
+def test_every_byte_of_a_random_word_is_fair():
     torch.manual_seed(1)
-    kept = (Dropout(0.5)(torch.ones(200_000, 8)) != 0).float().mean(0)
-    torch.testing.assert_close(kept, torch.full((8,), 0.5), atol=5e-3, rtol=0)
+    preserved = (Dropout(0.5)(torch.ones(200_000, 8)) != 0).float().mean(0)
+    torch.testing.assert_close(preserved, torch.full((8,), 0.5), atol=5e-3, rtol=0)
 
 
-def test_gradient_goes_where_the_numbers_went():
+def test_gradient_has_the_mask_of_the_output():
     x = torch.randn(40, 7, requires_grad=True)
     y = Dropout(0.3)(x)
     y.sum().backward()
     torch.testing.assert_close(x.grad, (y / x).detach())
 
 
-def test_depends_on_the_seed_alone_and_rests_outside_training():
+def test_depends_on_the_seed_and_is_the_identity_in_evaluation():
     x, layer = torch.randn(5, 5), Dropout(0.4)
     torch.manual_seed(3)
     first = layer(x)

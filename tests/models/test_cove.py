@@ -1,11 +1,13 @@
+"""CoVe against the equations of the paper."""
+
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from polyseme.batch import Batch
 from polyseme.errors import ConfigError
 from polyseme.models.cove import Cove, CoveConfig
-from polyseme.tensors import Batch
 
 SIZES = {"vocab_size": 30, "target_size": 12, "width": 6, "inner_width": 4, "dropout": 0.0}
 
@@ -13,7 +15,7 @@ SIZES = {"vocab_size": 30, "target_size": 12, "width": 6, "inner_width": 4, "dro
 def build():
     torch.manual_seed(0)
     encoder = Cove(CoveConfig(**SIZES)).eval()
-    return encoder, encoder.decoder().eval()
+    return encoder, encoder.new_decoder().eval()
 
 
 def some_batch():
@@ -21,7 +23,7 @@ def some_batch():
     return Batch(ids=ids, mask=torch.arange(7) < torch.tensor([[4], [7], [1]]))
 
 
-def test_the_encoder_is_a_plain_lstm_of_two_layers():
+def test_the_encoder_equals_a_two_layer_lstm_of_torch():
     encoder, _ = build()
     peer = nn.LSTM(6, 4, num_layers=2, bidirectional=True, batch_first=True)
     peer.load_state_dict(
@@ -41,13 +43,13 @@ def test_the_encoder_is_a_plain_lstm_of_two_layers():
     torch.testing.assert_close(layers[-1][..., 6:], expected)
 
 
-def test_the_equations_of_the_decoder():
+def test_decoder_equations():
     encoder, decoder = build()
     batch = some_batch()
-    written = torch.randint(12, (3, 5), generator=torch.Generator().manual_seed(2))
+    targets = torch.randint(12, (3, 5), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         encoded = encoder(batch)
-        decoded = decoder(encoder, written, decoder.begin(encoded))
+        decoded = decoder(encoder, targets, decoder.new_state(encoded))
         weight, bias = decoder.output(encoder)
         assert weight.shape == (12, 8) and bias.shape == (12,)
         for row, length in enumerate([4, 7, 1]):
@@ -56,7 +58,7 @@ def test_the_equations_of_the_decoder():
             states = [(torch.cat([end[-1, :4], end[0, 4:]]), torch.zeros(8)) for end in ends]
             attended = torch.zeros(8)
             for step in range(5):
-                x = torch.cat([decoder.tokens.weight[written[row, step]], attended])
+                x = torch.cat([decoder.tokens.weight[targets[row, step]], attended])
                 for number, cell in enumerate(decoder.cells):
                     states[number] = cell(x, states[number])
                     x = states[number][0]
@@ -67,28 +69,28 @@ def test_the_equations_of_the_decoder():
                 assert decoded.attention[row, step, length:].abs().sum() == 0
 
 
-def test_token_by_token_as_at_once_whatever_rows_go_on():
+def test_incremental_decoding_and_row_selection():
     encoder, decoder = build()
-    written = torch.randint(12, (3, 6), generator=torch.Generator().manual_seed(2))
+    targets = torch.randint(12, (3, 6), generator=torch.Generator().manual_seed(2))
     rows = torch.tensor([2, 0, 0, 1])
     with torch.no_grad():
         encoded = encoder(some_batch())
-        whole = decoder(encoder, written, decoder.begin(encoded)).hidden
-        writing = decoder.begin(encoded, 6)
-        first = [decoder(encoder, token, writing).hidden for token in written[:, :3].split(1, 1)]
-        writing.select(rows)
-        rest = [decoder(encoder, token[rows], writing).hidden for token in written[:, 3:].split(1, 1)]
+        whole = decoder(encoder, targets, decoder.new_state(encoded)).hidden
+        state = decoder.new_state(encoded, 6)
+        first = [decoder(encoder, token, state).hidden for token in targets[:, :3].split(1, 1)]
+        state.select(rows)
+        rest = [decoder(encoder, token[rows], state).hidden for token in targets[:, 3:].split(1, 1)]
     torch.testing.assert_close(torch.cat(first, 1), whole[:, :3], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(torch.cat(rest, 1), whole[rows, 3:], atol=1e-5, rtol=1e-5)
 
 
-def test_words_that_are_given_do_not_move():
+def test_word_embeddings_are_frozen():
     encoder, _ = build()
     encoder(some_batch()).layers[-1].sum().backward()
     assert encoder.tokens.weight.grad is None
     assert all(weight.grad is not None for weight in encoder.lstms.parameters())
 
 
-def test_a_decoder_cannot_have_more_words_than_there_are():
-    with pytest.raises(ConfigError, match="target_size = 31 is more than vocab_size = 30"):
+def test_target_size_is_at_most_the_vocabulary():
+    with pytest.raises(ConfigError, match="target_size = 31 exceeds vocab_size = 30"):
         CoveConfig.parse({**SIZES, "target_size": 31}, group="model")

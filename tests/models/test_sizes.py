@@ -1,14 +1,14 @@
-"""The largest size of each family is the model of its paper, to the last parameter."""
+"""The base size of each family has exactly the number of parameters of the published model."""
 
 import pytest
 
-from polyseme.models import FAMILIES
-from polyseme.models.directory import weightless
-from polyseme.objectives import build_objective
-from polyseme.text.tokenizer import Specials
-from polyseme.train.recipe import Recipe
+from polyseme.families import FAMILIES, build_objective
+from polyseme.models.display_names import DISPLAY_NAMES
+from polyseme.tokenization.config import SpecialTokens
+from polyseme.training.recipe import Recipe
+from polyseme.training.storage.model_dir import meta_device
 
-SPECIALS = Specials(pad=0, unknown=1, start=2, separator=3, mask=4, end=3)
+SPECIALS = SpecialTokens(pad=0, unknown=1, start=2, separator=3, mask=4, end=3)
 PARAMETERS = {  # with their heads
     "bert": 110_106_428,  # published: 110M
     "mbert": 178_566_653,
@@ -20,16 +20,20 @@ PARAMETERS = {  # with their heads
 }
 
 
-@pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if family.foreign])
+@pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if family.hf_mapping])
 def test_base_has_the_published_number_of_parameters(family):
     import transformers
 
     recipe = Recipe.preset(family, "base", recipe="paper")
-    with weightless():
+    with meta_device():
         encoder = FAMILIES[family](recipe.model)
         objective = build_objective(recipe.objective, encoder, SPECIALS)
-        settings = encoder.foreign.settings_to(recipe.model.model_dump(), objective.names)
+        settings = encoder.hf_mapping.settings_to(recipe.model.model_dump(), objective.names)
         peer = getattr(transformers, settings["architectures"][0])(transformers.AutoConfig.for_model(**settings))
     ours = sum(weight.numel() for weight in [*encoder.parameters(), *objective.parameters()])
     theirs = sum(weight.numel() for weight in peer.parameters())
     assert ours == theirs == PARAMETERS[family]
+
+
+def test_every_family_has_a_display_name():
+    assert list(DISPLAY_NAMES) == list(FAMILIES)

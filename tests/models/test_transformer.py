@@ -1,12 +1,14 @@
+"""The Transformer against torch's own."""
+
 import math
 
 import pytest
 import torch
 from torch import nn
 
-from polyseme.models.directory import weightless
+from polyseme.batch import Batch
 from polyseme.models.transformer import Transformer, TransformerConfig, sinusoids
-from polyseme.tensors import Batch
+from polyseme.training.storage.model_dir import meta_device
 
 SIZES = {"vocab_size": 30, "width": 16, "num_layers": 2, "num_heads": 4, "inner_width": 24, "dropout": 0.0}
 
@@ -14,8 +16,8 @@ SIZES = {"vocab_size": 30, "width": 16, "num_layers": 2, "num_heads": 4, "inner_
 def build():
     torch.manual_seed(0)
     encoder = Transformer(TransformerConfig(**SIZES)).eval()
-    decoder = encoder.decoder().eval()
-    for weight in [*encoder.parameters(), *decoder.parameters()]:  # biases and norms would hide mistakes
+    decoder = encoder.new_decoder().eval()
+    for weight in [*encoder.parameters(), *decoder.parameters()]:  # zero biases and unit norms would hide mistakes
         nn.init.normal_(weight, std=0.3)
     return encoder, decoder
 
@@ -33,8 +35,8 @@ def peer_of(encoder, decoder):
     encoding = nn.ModuleList(nn.TransformerEncoderLayer(**options) for _ in encoder.blocks).eval()
     decoding = nn.ModuleList(nn.TransformerDecoderLayer(**options) for _ in decoder.blocks).eval()
     for ours, theirs in [*zip(encoder.blocks, encoding, strict=True), *zip(decoder.blocks, decoding, strict=True)]:
-        mixed = ours.attention.query_key_value
-        copy_attention(theirs.self_attn, mixed.weight, mixed.bias, ours.attention.output)
+        projection = ours.attention.query_key_value
+        copy_attention(theirs.self_attn, projection.weight, projection.bias, ours.attention.output)
         theirs.linear1.load_state_dict(ours.feed_forward.inner.state_dict())
         theirs.linear2.load_state_dict(ours.feed_forward.outer.state_dict())
         norms = [ours.attention_norm, ours.feed_forward_norm]
@@ -56,21 +58,21 @@ def padded_batch():
     return Batch(ids=ids, mask=mask)
 
 
-def test_it_is_torch_s_own_transformer():
+def test_equals_the_transformer_of_torch():
     encoder, decoder = build()
     encoding, decoding = peer_of(encoder, decoder)
     batch = padded_batch()
-    written = torch.randint(30, (3, 5), generator=torch.Generator().manual_seed(2))
+    targets = torch.randint(30, (3, 5), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         x = encoder.tokens(batch.ids) * 4 + sinusoids(torch.arange(7), 16)
-        y = encoder.tokens(written) * 4 + sinusoids(torch.arange(5), 16)
+        y = encoder.tokens(targets) * 4 + sinusoids(torch.arange(5), 16)
         for layer in encoding:
             x = layer(x, src_key_padding_mask=~batch.mask)
         causal = torch.ones(5, 5, dtype=torch.bool).triu(1)
         for layer in decoding:
             y = layer(y, x, tgt_mask=causal, memory_key_padding_mask=~batch.mask)
         encoded = encoder(batch)
-        decoded = decoder(encoder, written, decoder.begin(encoded))
+        decoded = decoder(encoder, targets, decoder.new_state(encoded))
     torch.testing.assert_close(encoded.layers[-1][batch.mask], x[batch.mask], atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(decoded.hidden, y, atol=1e-5, rtol=1e-5)
     assert decoded.attention.shape == (3, 5, 7)
@@ -78,18 +80,18 @@ def test_it_is_torch_s_own_transformer():
     assert decoded.attention[1, :, 4:].abs().max() == 0
 
 
-def test_token_by_token_as_at_once_whatever_rows_go_on():
+def test_incremental_decoding_and_row_selection():
     encoder, decoder = build()
     batch = padded_batch()
-    written = torch.randint(30, (3, 6), generator=torch.Generator().manual_seed(2))
+    targets = torch.randint(30, (3, 6), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         encoded = encoder(batch)
-        whole = decoder(encoder, written, decoder.begin(encoded))
-        writing = decoder.begin(encoded, 6)
-        first = [decoder(encoder, token, writing) for token in written[:, :3].split(1, 1)]
+        whole = decoder(encoder, targets, decoder.new_state(encoded))
+        state = decoder.new_state(encoded, 6)
+        first = [decoder(encoder, token, state) for token in targets[:, :3].split(1, 1)]
         rows = torch.tensor([2, 0, 0, 1])
-        writing.select(rows)
-        rest = [decoder(encoder, token[rows], writing) for token in written[:, 3:].split(1, 1)]
+        state.select(rows)
+        rest = [decoder(encoder, token[rows], state) for token in targets[:, 3:].split(1, 1)]
     for name in ("hidden", "attention"):
         expected = getattr(whole, name)
         torch.testing.assert_close(
@@ -100,19 +102,19 @@ def test_token_by_token_as_at_once_whatever_rows_go_on():
         )
 
 
-def test_positions_are_those_of_the_paper():
+def test_sinusoidal_positions():
     found = sinusoids(torch.tensor([0, 3, 50]), 8)
-    for row, place in enumerate([0, 3, 50]):
+    for row, position in enumerate([0, 3, 50]):
         for i in range(4):
-            angle = place / 10_000 ** (2 * i / 8)
+            angle = position / 10_000 ** (2 * i / 8)
             assert float(found[row, 2 * i]) == pytest.approx(math.sin(angle), abs=1e-5)
             assert float(found[row, 2 * i + 1]) == pytest.approx(math.cos(angle), abs=1e-5)
 
 
-def test_the_base_model_has_the_size_of_the_paper():
-    with weightless():
+def test_base_has_the_published_number_of_parameters():
+    with meta_device():
         encoder = Transformer(TransformerConfig())
-        decoder = encoder.decoder()
+        decoder = encoder.new_decoder()
     layer = 4 * (512 * 512 + 512) + 2 * 512 * 2048 + 2048 + 512 + 2 * 2 * 512
     cross = 4 * (512 * 512 + 512) + 2 * 512
     number = sum(weight.numel() for weight in [*encoder.parameters(), *decoder.parameters()])

@@ -1,3 +1,5 @@
+"""The AWD-LSTM of ULMFiT."""
+
 import dataclasses
 import math
 
@@ -6,23 +8,23 @@ import torch
 from torch import nn
 
 from polyseme import ConfigError
+from polyseme.batch import Batch
+from polyseme.families import build_objective
+from polyseme.inference.likelihood import score_texts
 from polyseme.layers.linear import quantize
 from polyseme.models.ulmfit import Ulmfit, UlmfitConfig, VariationalDropout
-from polyseme.objectives import build_objective
-from polyseme.objectives.regularized import RegularizedConfig
+from polyseme.objectives.awd_lm import AwdLmConfig
 from polyseme.pretrained import Pretrained
-from polyseme.scoring import likelihoods
-from polyseme.tensors import Batch
-from polyseme.text.tokenizer import Specials, Tokenizer
-from polyseme.text.vocabulary import TokenizerConfig
+from polyseme.tokenization.config import SpecialTokens, TokenizerConfig
+from polyseme.tokenization.tokenizer import Tokenizer
 
-SHARES = ("word", "input", "layer", "output", "weight")
+DROPOUTS = ("word", "input", "layer", "output", "weight")
 LENGTHS = (7, 4, 4, 1)
 
 
-def build(direction="forward", vocab_size=30, **shares):
+def build(direction="forward", vocab_size=30, **probabilities):
     torch.manual_seed(0)
-    dropouts = {f"{name}_dropout": shares.get(name, 0.0) for name in SHARES}
+    dropouts = {f"{name}_dropout": probabilities.get(name, 0.0) for name in DROPOUTS}
     sizes = {"vocab_size": vocab_size, "width": 6, "inner_width": 9, "num_layers": 3, "max_length": 16}
     return Ulmfit(UlmfitConfig(**sizes, direction=direction, **dropouts))
 
@@ -31,25 +33,25 @@ def some_ids(rows=3, length=7):
     return torch.randint(30, (rows, length), generator=torch.Generator().manual_seed(1))
 
 
-def by_hand(encoder, ids, recurrent):
-    """Every layer, a moment at a time, with the given weights between moments."""
+def reference(encoder, ids, recurrent):
+    """All layers, one time step at a time, with these hidden-to-hidden weights."""
     x = encoder.tokens.weight[ids]
     layers = [x]
     for lstm, weight in zip(encoder.recurrent, recurrent, strict=True):
         hidden = cell = torch.zeros(len(ids), weight.shape[1])
-        moments = []
-        for moment in x.unbind(1):
-            gates = moment @ lstm.weight_ih_l0.T + lstm.bias_ih_l0 + hidden @ weight.T + lstm.bias_hh_l0
+        outputs = []
+        for step in x.unbind(1):
+            gates = step @ lstm.weight_ih_l0.T + lstm.bias_ih_l0 + hidden @ weight.T + lstm.bias_hh_l0
             into, forget, new, out = gates.chunk(4, -1)
             cell = forget.sigmoid() * cell + into.sigmoid() * new.tanh()
             hidden = out.sigmoid() * cell.tanh()
-            moments.append(hidden)
-        x = torch.stack(moments, 1)
+            outputs.append(hidden)
+        x = torch.stack(outputs, 1)
         layers.append(x)
     return layers
 
 
-def test_its_layers_are_those_of_torch():
+def test_layers_equal_torch():
     encoder = build().eval()
     encoded = encoder(Batch.of(some_ids()))
     x = encoded.layers[0]
@@ -61,23 +63,23 @@ def test_its_layers_are_those_of_torch():
     assert encoder.widths == (6, 9, 9, 6)
 
 
-def test_dropped_weights_are_the_same_at_every_moment():
+def test_dropconnect_has_one_mask_for_all_steps():
     encoder = build(weight=0.5).train()
     torch.manual_seed(5)
     found = encoder(Batch.of(some_ids())).layers
     torch.manual_seed(5)
     dropped = [encoder.drop_weights(lstm.weight_hh_l0) for lstm in encoder.recurrent]
     for weight, lstm in zip(dropped, encoder.recurrent, strict=True):
-        kept = weight != 0
-        assert 0.3 < kept.float().mean() < 0.7
-        torch.testing.assert_close(weight[kept], 2 * lstm.weight_hh_l0[kept])
-    for layer, expected in zip(found, by_hand(encoder, some_ids(), dropped), strict=True):
+        nonzero = weight != 0
+        assert 0.3 < nonzero.float().mean() < 0.7
+        torch.testing.assert_close(weight[nonzero], 2 * lstm.weight_hh_l0[nonzero])
+    for layer, expected in zip(found, reference(encoder, some_ids(), dropped), strict=True):
         torch.testing.assert_close(layer, expected, atol=1e-6, rtol=1e-5)
     again = encoder(Batch.of(some_ids())).layers[-1]
-    assert not torch.allclose(again, found[-1]), "another pass drops others"
+    assert not torch.allclose(again, found[-1]), "each forward pass has another mask"
 
 
-def test_words_are_dropped_whole_and_the_others_scaled():
+def test_embedding_dropout_drops_whole_words():
     encoder = build(word=0.25).train()
     ids = some_ids(rows=20, length=20)
     layer = encoder(Batch.of(ids)).layers[0]
@@ -90,7 +92,7 @@ def test_words_are_dropped_whole_and_the_others_scaled():
     assert 0 < sum(factors.values()) < 20
 
 
-def test_variational_dropout_is_the_same_at_every_moment_of_a_row():
+def test_variational_dropout_has_one_mask_per_sequence():
     torch.manual_seed(0)
     masks = VariationalDropout(0.5)(torch.ones(50, 4, 40))
     assert torch.equal(masks, masks[:, :1].expand(-1, 4, -1))
@@ -100,8 +102,8 @@ def test_variational_dropout_is_the_same_at_every_moment_of_a_row():
 
 
 @pytest.mark.parametrize("where", ["input", "layer"])
-def test_what_variational_dropout_is_put_on(where):
-    """Between layers the next layer reads what was dropped, while layers are shown whole."""
+def test_where_variational_dropout_is_applied(where):
+    """Dropout between layers affects the next layer; the returned layers have none."""
     encoder = build(**{where: 0.5}).train()
     torch.manual_seed(5)
     _, first, second, _ = encoder(Batch.of(some_ids())).layers
@@ -114,43 +116,43 @@ def test_what_variational_dropout_is_put_on(where):
         torch.testing.assert_close(second, encoder.recurrent[1](x)[0], atol=1e-6, rtol=1e-5)
 
 
-def test_one_setting_turns_all_dropout_off():
+def test_dropout_multiplier_zero_disables_all_dropout():
     config = UlmfitConfig(vocab_size=30, width=6, inner_width=9, dropout=0.0)
     encoder = Ulmfit(config).train()
-    plain = by_hand(encoder, some_ids(), [lstm.weight_hh_l0 for lstm in encoder.recurrent])
+    plain = reference(encoder, some_ids(), [lstm.weight_hh_l0 for lstm in encoder.recurrent])
     torch.testing.assert_close(encoder(Batch.of(some_ids())).layers[-1], plain[-1], atol=1e-6, rtol=1e-5)
 
 
-def test_backwards_is_forwards_on_rows_turned_about():
+def test_backward_equals_forward_on_reversed_sequences():
     forward, backward = build().eval(), build("backward").eval()
     assert (forward.context, backward.context) == ("left", "right")
-    turned = forward(Batch.of(some_ids().flip(1)))
+    flipped = forward(Batch.of(some_ids().flip(1)))
     encoded = backward(Batch.of(some_ids()))
-    for ours, theirs in zip(encoded.layers, turned.layers, strict=True):
+    for ours, theirs in zip(encoded.layers, flipped.layers, strict=True):
         torch.testing.assert_close(ours, theirs.flip(1))
-    torch.testing.assert_close(backward.summarize(encoded), forward.summarize(turned))
-    for name, tensor in turned.state.carried.items():
-        torch.testing.assert_close(encoded.state.carried[name], tensor)
+    torch.testing.assert_close(backward.pool(encoded), forward.pool(flipped))
+    for name, tensor in flipped.state.recurrent_state.items():
+        torch.testing.assert_close(encoded.state.recurrent_state[name], tensor)
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_rows_of_several_lengths(direction):
+def test_padded_and_packed_sequences(direction):
     encoder = build(direction).eval()
     rows = [some_ids(1, length) for length in LENGTHS]
     mask = torch.arange(7) < torch.tensor(LENGTHS)[:, None]
     ids = torch.full(mask.shape, 3).masked_scatter(mask, torch.cat(rows, 1))
-    padded, packed = encoder(Batch(ids=ids, mask=mask)), encoder(Batch.of(torch.cat(rows, 1), lengths=LENGTHS))
+    padded, packed = encoder(Batch(ids=ids, mask=mask)), encoder(Batch.of(torch.cat(rows, 1), packed_lengths=LENGTHS))
     for layer, (wide, flat) in enumerate(zip(padded.layers, packed.layers, strict=True)):
         alone = [encoder(Batch.of(row)).layers[layer][0] for row in rows]
         torch.testing.assert_close(flat[0], torch.cat(alone))
         torch.testing.assert_close(wide[mask], torch.cat(alone))
-    torch.testing.assert_close(encoder.summarize(padded), encoder.summarize(packed))
+    torch.testing.assert_close(encoder.pool(padded), encoder.pool(packed))
 
 
-def test_base_has_the_sizes_of_the_paper():
+def test_base_has_the_published_number_of_parameters():
     with torch.device("meta"):
         encoder = Ulmfit(UlmfitConfig(vocab_size=33_278))  # the words of WikiText-2
-        objective = build_objective(RegularizedConfig(), encoder, Specials())
+        objective = build_objective(AwdLmConfig(), encoder, SpecialTokens())
     number = sum(weight.numel() for weight in [*encoder.parameters(), *objective.parameters()])
     gates = [(400 + 1150, 1150), (1150 + 1150, 1150), (1150 + 400, 400)]
     assert number == 33_278 * 401 + sum(4 * width * (inputs + 2) for inputs, width in gates) == 33_556_078  # 33M
@@ -158,32 +160,32 @@ def test_base_has_the_sizes_of_the_paper():
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 @torch.no_grad()
-def test_the_score_of_a_text(direction, documents):
+def test_likelihood_of_a_text(direction, documents):
     tokenizer = Tokenizer.train(TokenizerConfig(kind="word", specials="plain"), documents, vocab_size=300)
     encoder = build(direction, vocab_size=tokenizer.vocab_size).eval()
-    objective = build_objective(RegularizedConfig(), encoder, Specials()).eval()
-    nn.init.normal_(objective.next_token.bias)
+    objective = build_objective(AwdLmConfig(), encoder, SpecialTokens()).eval()
+    nn.init.normal_(objective.causal_lm.bias)
     text = "the old bank by the river"
-    (score, other) = likelihoods(encoder, objective.next_token, tokenizer, [text, "the bank"])
+    (score, other) = score_texts(encoder, objective.causal_lm, tokenizer, [text, "the bank"])
     ids = tokenizer.encode(text).ids
     read = [tokenizer.specials.end, *(ids if direction == "forward" else ids[::-1])]
-    machine = build(vocab_size=tokenizer.vocab_size).eval()
-    hidden = machine(Batch.of(torch.tensor([read]))).layers[-1]
-    chances = objective.next_token.logits(machine, hidden).log_softmax(-1)[0]
-    nats = -sum(float(chances[place, id]) for place, id in enumerate(read[1:]))
-    assert score.nats == pytest.approx(nats, rel=1e-5)
-    assert score.perplexity == pytest.approx(math.exp(nats / 6), rel=1e-4)
+    forward = build(vocab_size=tokenizer.vocab_size).eval()
+    hidden = forward(Batch.of(torch.tensor([read]))).layers[-1]
+    log_probabilities = objective.causal_lm.logits(forward, hidden).log_softmax(-1)[0]
+    nll = -sum(float(log_probabilities[position, id]) for position, id in enumerate(read[1:]))
+    assert score.nats == pytest.approx(nll, rel=1e-5)
+    assert score.perplexity == pytest.approx(math.exp(nll / 6), rel=1e-4)
     assert other.num_tokens == 2
 
 
-def test_a_backward_model_says_that_it_cannot_write_on(documents, tmp_path):
+def test_a_backward_model_cannot_generate(documents, tmp_path):
     tokenizer = Tokenizer.train(TokenizerConfig(kind="word", specials="plain"), documents, vocab_size=300)
     encoder = build("backward", vocab_size=tokenizer.vocab_size).eval()
-    objective = build_objective(RegularizedConfig(), encoder, tokenizer.specials).eval()
+    objective = build_objective(AwdLmConfig(), encoder, tokenizer.specials).eval()
     model = Pretrained(
         folder=tmp_path, family="ulmfit", encoder=encoder, objective=objective, tokenizer=tokenizer, recipe=None
     )
-    with pytest.raises(ConfigError, match="reads from the end, so it cannot write on; use a forward model"):
+    with pytest.raises(ConfigError, match="cannot generate"):
         model.generate("the")
     assert model.embed(["the old bank", "bank"]).shape == (2, 6)
     forward = dataclasses.replace(model, encoder=build(vocab_size=tokenizer.vocab_size).eval())

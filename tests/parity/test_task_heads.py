@@ -1,14 +1,14 @@
-"""Fine-tuned directories open in the transformers library, and say the same there."""
+"""Fine-tuned checkpoints loaded in transformers give the same predictions."""
 
 from pathlib import Path
 
 import pytest
 import torch
 
-from polyseme.models import FAMILIES
-from polyseme.models.directory import open_model, write_model
-from polyseme.tasks import TuningConfig, build_tuning, read_task
-from polyseme.tensors import Batch
+from polyseme.batch import Batch
+from polyseme.families import FAMILIES
+from polyseme.tasks import FineTuningConfig, build_finetuning_objective, parse_task
+from polyseme.training.storage.model_dir import open_model, write_model
 
 SIZES = {"vocab_size": 97, "max_length": 40, "width": 32, "num_layers": 1, "num_heads": 2, "dropout": 0.0}
 CLASSES = {
@@ -27,8 +27,8 @@ def test_heads(family, kind, tmp_path: Path):
     torch.manual_seed(0)
     encoder = FAMILIES[family](FAMILIES[family].Config(**SIZES)).eval()
     settings = {"labels": ["a", "b", "c"]} if kind in ("classify", "tag") else {}
-    task, config = read_task(kind, **settings), TuningConfig(language_model=0.0)
-    tuning = build_tuning({kind: task}, config, encoder).eval()
+    task, config = parse_task(kind, **settings), FineTuningConfig(language_model=0.0)
+    tuning = build_finetuning_objective({kind: task}, config, encoder).eval()
     with torch.no_grad():
         for weight in [*encoder.parameters(), *tuning.parameters()]:
             weight.add_(torch.randn_like(weight) * 0.1)
@@ -40,7 +40,7 @@ def test_heads(family, kind, tmp_path: Path):
     assert type(theirs).__name__ in (theirs.config.architectures or [])
     ids = torch.randint(5, 97, (4, 11))
     group = 2 if kind == "choice" else 1
-    batch = Batch.of(ids, group=group)
+    batch = Batch.of(ids, rows_per_example=group)
     with torch.no_grad():
         ours = tuning.tasks[kind].scores(encoder, encoder(batch), batch)
         found = theirs.eval()(input_ids=ids.view(-1, group, 11) if group > 1 else ids)
@@ -51,6 +51,6 @@ def test_heads(family, kind, tmp_path: Path):
     torch.testing.assert_close(ours, logits, atol=2e-5, rtol=1e-4)
 
     again = open_model(tmp_path, family=family)
-    fresh = build_tuning({kind: task}, config, again.encoder)
+    fresh = build_finetuning_objective({kind: task}, config, again.encoder)
     assert again.load(fresh)[1] == set(tuning.state_dict())
     assert all(torch.equal(weight, fresh.state_dict()[name]) for name, weight in tuning.state_dict().items())

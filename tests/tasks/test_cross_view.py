@@ -1,44 +1,44 @@
-"""Views see no more of a sentence than they may, and learn from what is said of all of it."""
+"""Cross-view training: restricted views, and their training on the predictions of the full view."""
 
 import copy
 import dataclasses
 
 import pytest
 import torch
-from made_up import DIFFERENT, examples, tuned, tuned_together
+from tests.tasks.synthetic_examples import DIFFERENT, examples, tuned, tuned_together
 
+from polyseme.batch import IGNORED
 from polyseme.errors import ConfigError
 from polyseme.layers.dropout import Dropout
 from polyseme.tasks.cross_view import UNLABELLED, restrict
-from polyseme.tasks.features import read_both_ways
-from polyseme.tasks.several import Alternating, Several
-from polyseme.tensors import IGNORED
-from polyseme.train.learner import draw
-from polyseme.train.plan import PlanConfig
-from polyseme.train.replicas import Replicas
+from polyseme.tasks.inputs.multitask import MultiTaskDataset, SemiSupervisedDataset
+from polyseme.tasks.networks.features import run_bidirectional_lstm
+from polyseme.training.optimization.gradient_learner import draw
+from polyseme.training.optimization.optimizer_config import TrainingConfig
+from polyseme.training.optimization.thread_parallel import ThreadReplicas
 
 REST = examples("tag", 40, seed=2)
 
 
 def source_of(model, num_rows=8):
-    sets = {name: examples("tag")[: 12 + 12 * number] for number, name in enumerate(model.tuning.tasks)}
-    return model.tuning.read(model.layout, sets, REST, num_rows=num_rows)
+    sets = {name: examples("tag")[: 12 + 12 * number] for number, name in enumerate(model.objective.tasks)}
+    return model.objective.read(model.formatter, sets, REST, num_rows=num_rows)
 
 
 def unlabelled_batch(model):
-    batch = model.tuning.batch(source_of(model), seed=0, step=1)
+    batch = model.objective.batch(source_of(model), seed=0, step=1)
     assert set(batch.labels) == {UNLABELLED} and not batch.mask.all()
     return batch
 
 
 def without_dropout(model):
-    model.tuning.drop = Dropout(0.0)
+    model.objective.drop = Dropout(0.0)
     return model
 
 
 @pytest.mark.parametrize("family", DIFFERENT)
-def test_layer_0_knows_no_context(family):
-    # Or what is seen of a sentence could not be restricted.
+def test_layer_0_has_no_context(family):
+    # Otherwise views could not be restricted.
     model = tuned(family, "tag", method="cvt")
     batch = unlabelled_batch(model)
     changed = batch.ids.clone()
@@ -51,56 +51,58 @@ def test_layer_0_knows_no_context(family):
     assert before[:, others].equal(after[:, others])
 
 
-def test_a_view_sees_what_it_may():
+def test_views_are_restricted():
     model = tuned("skipgram", "tag", method="cvt")
     batch = unlabelled_batch(model)
     words = model.encoder(batch).layers[0].detach().requires_grad_()
-    views = model.tuning.views["tag"](restrict(read_both_ways(model.tuning.lower, words, batch.mask)))
+    views = model.objective.views["tag"](restrict(run_bidirectional_lstm(model.objective.lower, words, batch.mask)))
     row = int(batch.mask.sum(1).argmin())  # which has padding
     length = int(batch.mask[row].sum())
     assert length < batch.ids.shape[1]
     for place in range(length):
         may = [range(place + 1), range(place, length), range(place), range(place + 1, length)]
-        for said, places in zip(views, may, strict=True):
-            (gradient,) = torch.autograd.grad(said[row, place].square().sum(), words, retain_graph=True)
+        for scores, positions in zip(views, may, strict=True):
+            (gradient,) = torch.autograd.grad(scores[row, place].square().sum(), words, retain_graph=True)
             seen = gradient.abs().sum(-1)
-            assert seen[row].nonzero().flatten().tolist() == list(places)
+            assert seen[row].nonzero().flatten().tolist() == list(positions)
             assert not seen[:row].any() and not seen[row + 1 :].any()
 
 
-def test_nothing_is_before_the_first_word_and_behind_the_last():
+def test_views_at_sentence_boundaries_are_zero():
     forward, backward = torch.arange(1.0, 4.0), torch.tensor([3.0, 2.0, 0.0])  # the third is padding
     parts = restrict(torch.stack([forward, backward], -1)[None])
     assert [part[0, :, 0].tolist() for part in parts] == [[1, 2, 3], [3, 2, 0], [0, 1, 2], [2, 0, 0]]
 
 
-def test_what_is_taken_for_right_gets_no_gradient():
+def test_targets_get_no_gradient():
     model = tuned("elmo", "tag", method="cvt")
-    model.tuning.train()(model.encoder, unlabelled_batch(model)).losses[UNLABELLED].backward()
-    touched = {name for name, weight in model.tuning.named_parameters() if weight.grad is not None}
-    assert touched == {name for name, _ in model.tuning.named_parameters() if name.startswith(("lower.", "views."))}
+    model.objective.train()(model.encoder, unlabelled_batch(model)).losses[UNLABELLED].backward()
+    touched = {name for name, weight in model.objective.named_parameters() if weight.grad is not None}
+    assert touched == {name for name, _ in model.objective.named_parameters() if name.startswith(("lower.", "views."))}
     touched = {name for name, weight in model.encoder.named_parameters() if weight.grad is not None}
     assert touched == {f"tokens.{name}" for name, _ in model.encoder.tokens.named_parameters()}
 
 
-def test_what_is_taken_for_right_drops_nothing():
+def test_targets_are_computed_without_dropout():
     model = without_dropout(tuned("bert", "tag", method="cvt", dropout=0.5, sizes={"dropout": 0.5}))
     batch = unlabelled_batch(model)
     model.encoder.train()
-    losses = [model.tuning.train()(model.encoder, batch).losses[UNLABELLED].item() for _ in range(2)]
+    losses = [model.objective.train()(model.encoder, batch).losses[UNLABELLED].item() for _ in range(2)]
     assert losses[0] == losses[1]
-    assert all(module.training for module in model.tuning.modules())
+    assert all(module.training for module in model.objective.modules())
 
 
-def test_views_cost_how_far_they_are_from_the_whole():
+def test_loss_is_the_divergence_from_the_full_view():
     model = without_dropout(tuned("skipgram", "tag", method="cvt"))
     batch = unlabelled_batch(model)
     encoded = model.encoder(batch)
     right = model.task.scores(model.encoder, encoded, batch).softmax(-1)
-    views = model.tuning.views["tag"](restrict(read_both_ways(model.tuning.lower, encoded.layers[0], batch.mask)))
-    asked = batch.labels[UNLABELLED] != IGNORED
-    by_hand = sum((right * (right.log() - said.log_softmax(-1))).sum(-1)[asked].sum() for said in views)
-    loss = model.tuning.train()(model.encoder, batch).losses[UNLABELLED]
+    views = model.objective.views["tag"](
+        restrict(run_bidirectional_lstm(model.objective.lower, encoded.layers[0], batch.mask))
+    )
+    targets = batch.labels[UNLABELLED] != IGNORED
+    by_hand = sum((right * (right.log() - scores.log_softmax(-1))).sum(-1)[targets].sum() for scores in views)
+    loss = model.objective.train()(model.encoder, batch).losses[UNLABELLED]
     assert loss.item() == pytest.approx(by_hand.item(), rel=1e-4) and loss > 0
 
 
@@ -112,42 +114,42 @@ def test_padding_changes_nothing():
     alone = [rest.batch([number], UNLABELLED) for number in numbers]
     assert not together.mask.all()
     loss, *losses = (
-        model.tuning.train()(model.encoder, batch).losses[UNLABELLED].item() for batch in (together, *alone)
+        model.objective.train()(model.encoder, batch).losses[UNLABELLED].item() for batch in (together, *alone)
     )
     assert loss == pytest.approx(sum(losses), rel=1e-5)
     assert together.counts[UNLABELLED] == sum(len(REST[number].words) for number in numbers)
 
 
-def test_labelled_and_unlabelled_batches_take_turns():
+def test_labelled_and_unlabelled_batches_alternate():
     model = tuned_together("skipgram", {"one": "tag", "other": "tag"}, method="cvt")
     source = source_of(model)
-    labelled = Several(sources=source.sources)
-    assert isinstance(source, Alternating) and labelled.num_batches == 2 + 3 and source.num_batches == 8
-    plan = PlanConfig(steps=32, seed=1)
-    asked = [(labelled, step) for step in range(8)]  # a quarter alone
-    asked += [((labelled, 8 + turn), (source.unlabelled, turn))[odd] for turn in range(12) for odd in (0, 1)]
-    for step, (part, number) in reversed(list(enumerate(asked))):
-        batch, expected = draw(model.tuning, source, plan, step), part.draw(seed=1, step=number)
+    labelled = MultiTaskDataset(sources=source.sources)
+    assert isinstance(source, SemiSupervisedDataset) and labelled.num_batches == 2 + 3 and source.num_batches == 8
+    config = TrainingConfig(steps=32, seed=1)
+    targets = [(labelled, step) for step in range(8)]  # a quarter alone
+    targets += [((labelled, 8 + turn), (source.unlabelled, turn))[odd] for turn in range(12) for odd in (0, 1)]
+    for step, (part, number) in reversed(list(enumerate(targets))):
+        batch, expected = draw(model.objective, source, config, step), part.draw(seed=1, step=number)
         assert batch.labels.keys() == expected.labels.keys() and batch.ids.equal(expected.ids)
     epoch = [source.unlabelled.draw(seed=1, step=turn).counts[UNLABELLED] for turn in range(5)]
     assert sum(epoch) == sum(len(example.words) for example in REST)
 
 
-def test_labels_alone_teach_the_same_network():
+def test_training_without_unlabelled_data():
     with_rest, without = tuned("skipgram", "tag", method="cvt"), tuned("skipgram", "tag", method="cvt", consistency=0)
-    assert type(source_of(without)) is Several
-    assert type(with_rest.tuning.read(with_rest.layout, {"tag": REST}, num_rows=8)) is Several
-    assert with_rest.tuning.state_dict().keys() == without.tuning.state_dict().keys()
-    assert with_rest.tuning.weights == {"tag": 1.0, UNLABELLED: 1.0}
-    for _ in without.learner_of(source_of(without), rate=5e-2).steps():
+    assert type(source_of(without)) is MultiTaskDataset
+    assert type(with_rest.objective.read(with_rest.formatter, {"tag": REST}, num_rows=8)) is MultiTaskDataset
+    assert with_rest.objective.state_dict().keys() == without.objective.state_dict().keys()
+    assert with_rest.objective.weights == {"tag": 1.0, UNLABELLED: 1.0}
+    for _ in without.learner_of(source_of(without), learning_rate=5e-2).steps():
         pass
     assert without.task.score(without.predict(REST), REST)["f1"] > 0.5
 
 
-def test_views_learn_to_say_the_same():
+def test_views_learn_to_agree():
     model = tuned("skipgram", "tag", method="cvt")
     losses = {"tag": [], UNLABELLED: []}
-    for step in model.learner_of(source_of(model), steps=80, rate=5e-2).steps():
+    for step in model.learner_of(source_of(model), steps=80, learning_rate=5e-2).steps():
         ((name, loss),) = step.losses.items()
         losses[name].append(loss)
     assert len(losses["tag"]) == 50 and len(losses[UNLABELLED]) == 30
@@ -157,7 +159,7 @@ def test_views_learn_to_say_the_same():
 
 
 @pytest.mark.parametrize("family", ["bert", "gpt", "cove"])
-def test_layers_above_the_first_stay(family):
+def test_layers_above_layer_0_are_unchanged(family):
     model = tuned(family, "tag", method="cvt")
     before = copy.deepcopy(model.encoder.state_dict())
     for step in model.learner_of(source_of(model), steps=4).steps():
@@ -171,9 +173,9 @@ def test_layers_above_the_first_stay(family):
     )
 
 
-def test_tasks_share_what_is_below_them():
+def test_tasks_share_the_lstms():
     model = tuned_together("skipgram", {"one": "tag", "other": "tag"}, method="cvt")
-    tuning = model.tuning
+    tuning = model.objective
     pointers = [tensor.data_ptr() for tensor in tuning.state_dict().values()]
     assert len(set(pointers)) == len(pointers)  # or it could not be saved
     assert sum(name.endswith("lower.weight_ih_l0") for name in tuning.state_dict()) == 1
@@ -190,7 +192,7 @@ def test_resume_is_exact_with_replicas():
     def learner():
         model = tuned_together("elmo", {"one": "tag", "other": "tag"}, method="cvt", dropout=0.3)
         learner = model.learner_of(source_of(model), steps=8)
-        learner.replicas = Replicas(learner.encoder, learner.objective, 2)
+        learner.replicas = ThreadReplicas(learner.encoder, learner.objective, 2)
         return learner
 
     def take(learner, number):
@@ -209,17 +211,17 @@ def test_resume_is_exact_with_replicas():
 
 
 @pytest.mark.parametrize("step", [0, 1])
-def test_replicas_add_up_to_the_gradient_of_the_whole(step):
+def test_replicas_sum_to_the_gradient_of_the_batch(step):
     model = without_dropout(tuned("elmo", "tag", method="cvt"))
     learner = model.learner_of(source_of(model))
-    batch = model.tuning.batch(learner.source, seed=0, step=step)
+    batch = model.objective.batch(learner.source, seed=0, step=step)
     found = []
     for number in (1, 2):
-        learner.replicas = Replicas(learner.encoder, learner.objective, number)
+        learner.replicas = ThreadReplicas(learner.encoder, learner.objective, number)
         with learner.replicas:
-            losses = learner._gradient(batch)
+            losses = learner._accumulate_gradient(batch)
         found.append((losses, {name: weight.grad for name, weight in learner.weights.items()}))
-        learner.replicas.forget_gradients()
+        learner.replicas.clear_gradients()
     (losses, gradients), (other_losses, other_gradients) = found
     assert losses == pytest.approx(other_losses, rel=1e-5)
     for name, gradient in gradients.items():
@@ -230,6 +232,6 @@ def test_replicas_add_up_to_the_gradient_of_the_whole(step):
 
 
 @pytest.mark.parametrize("kind", ["classify", "span"])
-def test_other_tasks_are_refused(kind):
-    with pytest.raises(ConfigError, match=rf"^tuning\.method: cvt is for tags, and {kind} is of the kind {kind}; say"):
+def test_other_tasks_are_rejected(kind):
+    with pytest.raises(ConfigError, match=r"^finetuning\.method: cvt is for tag tasks"):
         tuned("skipgram", kind, method="cvt")

@@ -1,4 +1,4 @@
-"""Every family learns every task on the labelled sets of the town: from a file and a model to answers and a score."""
+"""Every family learns every task on the built-in labelled data, from files to predictions and scores."""
 
 import functools
 import math
@@ -7,20 +7,20 @@ from statistics import mean
 
 import pytest
 import torch
-from made_up import KINDS
+from tests.tasks.synthetic_examples import KINDS
 
 import polyseme as ps
-from polyseme.making import open_base
-from polyseme.models import FAMILIES
-from polyseme.text.forms import TASKS
-from polyseme.text.labelled import read_examples
-from polyseme.text.town import write
-from polyseme.train.finetuning import Finetuning
-from polyseme.train.tuning_recipe import plan_tuning
+from polyseme.api import open_base_model
+from polyseme.datasets.labelled_files import read_examples
+from polyseme.datasets.task_schemas import EXAMPLE_TYPES
+from polyseme.datasets.town.writers import write_town
+from polyseme.families import FAMILIES
+from polyseme.training.finetune_recipe import plan_finetuning
+from polyseme.training.finetuning import FineTuningSession
 
 STATIC = ["onehot", "wordclass", "svd", "cbow", "skipgram", "glove"]
-FRAMED = [name for name, family in FAMILIES.items() if family.layout == "framed"]
-# Where a tiny model that knows nothing of the language says more in a few steps than that all examples are alike. The
+FRAMED = [name for name, family in FAMILIES.items() if family.input_format == "cross_encoder"]
+# Where a tiny model without pretraining is better than the majority baseline after a few steps. The
 # others see a few examples again and again, and have to learn those: benchmarks/every_task.py gives them more time.
 LEARNABLE = {
     "classify": [name for name in FAMILIES if name != "elmo"],
@@ -30,7 +30,7 @@ LEARNABLE = {
     "tag": list(FAMILIES),
     "span": ["svd", "nnlm", "cbow", "skipgram"],
 }
-FIGURES = {"similarity": "spearman", "span": "f1"}  # of the others, accuracy
+METRICS = {"similarity": "spearman", "span": "f1"}  # of the others, accuracy
 MARGIN = 0.05
 
 SIZES = {"vocab_size": 1200, "max_length": 96, "width": 32, "num_layers": 1, "num_heads": 2, "embedding_width": 16}
@@ -41,15 +41,15 @@ RATES = {"onehot": 8e-2, "nnlm": 1e-2, "ulmfit": 2e-2, "cove": 1e-2} | dict.from
 
 @pytest.fixture(scope="module")
 def town(tmp_path_factory):
-    """The first of the town's text and examples."""
+    """A part of the built-in text and examples."""
     folder = tmp_path_factory.mktemp("town")
-    write(folder, languages=["en"], num_documents=200, num_rows=400)
+    write_town(folder, languages=["en"], num_documents=200, num_rows=400)
     return folder
 
 
 @pytest.fixture(scope="module")
 def base_of(town, tmp_path_factory):
-    """A tiny model of each family: static ones have learnt, the others have just begun."""
+    """A tiny model of each family: static ones are trained, the others have random weights."""
     place = tmp_path_factory.mktemp("models")
 
     @functools.cache
@@ -65,11 +65,11 @@ def base_of(town, tmp_path_factory):
             budget="1steps" if family not in STATIC else "15epochs",
             settings=[
                 *(f"model.{name}={size}" for name, size in sizes.items()),
-                *("tokenizer.segmenter=none", "data.length=64"),
-                *("plan.start=paper", "plan.batch_tokens=512", "plan.threads=1"),
+                *("tokenizer.segmenter=none", "data.sequence_length=64"),
+                *("training.initialization=paper", "training.batch_tokens=512", "training.threads=1"),
             ],
         )
-        begun = open_base(place / family)
+        begun = open_base_model(place / family)
         with torch.no_grad():
             for weight in begun.encoder.parameters():
                 weight.mul_(SCALES.get(family, 1) if weight.dim() > 1 else 1)  # as if it were wider
@@ -84,40 +84,40 @@ def file_of(town, kind, split):
 
 
 def learn(base, town, out, kind, *, learnable):
-    """A run to its end, and what each of its steps has cost."""
+    """Run a fine-tuning, and return the losses of its steps."""
     files = {split: {kind: str(file_of(town, kind, split))} for split in ("train", "dev")}
-    data = {**files, "length": 64, "num_rows": 16}
+    data = {**files, "sequence_length": 64, "batch_size": 16}
     num_steps = 60
     if not learnable:
-        data |= {"dev": {}, "length": 40 if kind == "span" else 24, "num_rows": 8, "num_labels": 8}
+        data |= {"dev": {}, "sequence_length": 40 if kind == "span" else 24, "batch_size": 8, "num_labels": 8}
         num_steps = 24
     elif base.family in STATIC:
-        data |= {"length": 64 if kind == "span" else 40, "num_rows": 32}
+        data |= {"sequence_length": 64 if kind == "span" else 40, "batch_size": 32}
         num_steps = 40
     elif base.family in FRAMED and kind == "classify":
         num_steps = 90
-    values = plan_tuning(
+    values = plan_finetuning(
         base,
         {kind: kind},
         ["model.dropout=0"] if "dropout" in base.encoder.Config.model_fields else [],
         data=data,
-        tuning={"dropout": 0.0, "width": 16, "language_model": 0.0},
-        plan={
+        finetuning={"dropout": 0.0, "width": 16, "language_model": 0.0},
+        training={
             "seed": 0,
             "budget": f"{num_steps}steps",
-            "rate": RATES.get(base.family, 6e-3),
+            "learning_rate": RATES.get(base.family, 6e-3),
             "evaluate_every": num_steps,
             "threads": 1,
         },
     )
-    training = Finetuning.start(values, out, base)
-    losses = [progress.step.losses[kind] for progress in training.steps()]
-    training.finish()
+    session = FineTuningSession.start(values, out, base)
+    losses = [progress.step.losses[kind] for progress in session.steps()]
+    session.finish()
     return losses
 
 
 def majority(kind, gold):
-    """What it scores to say the same to everything."""
+    """The score of the majority baseline."""
     if kind == "similarity":
         return 0.0
     if kind == "span":
@@ -127,7 +127,7 @@ def majority(kind, gold):
 
 
 def check_answer(kind, answer, example, task):
-    """It is one that the task allows."""
+    """Check that a prediction is valid for the task."""
     if kind in ("classify", "pair"):
         assert answer.label in task.labels and answer.probabilities.keys() == task.labels.keys()
         assert sum(answer.probabilities.values()) == pytest.approx(1)
@@ -152,7 +152,7 @@ def test_every_family_learns_every_task(base_of, town, tmp_path, family, kind):
     losses = learn(base_of(family), town, tmp_path / "out", kind, learnable=learnable)
     assert mean(losses[-5:]) < 0.9 * mean(losses[:5])
 
-    model, gold = ps.load(tmp_path / "out"), read_examples(file_of(town, kind, "test"), TASKS[kind])
+    model, gold = ps.load(tmp_path / "out"), read_examples(file_of(town, kind, "test"), EXAMPLE_TYPES[kind])
     gold = gold if learnable else gold[:10]
     answers = model.predict(gold)
     for answer, example in zip(answers, gold, strict=True):
@@ -160,4 +160,4 @@ def test_every_family_learns_every_task(base_of, town, tmp_path, family, kind):
     scores = model.tasks[kind].score(answers, gold)
     assert all(map(math.isfinite, scores.values()))
     if learnable:
-        assert scores[FIGURES.get(kind, "accuracy")] > majority(kind, gold) + MARGIN
+        assert scores[METRICS.get(kind, "accuracy")] > majority(kind, gold) + MARGIN

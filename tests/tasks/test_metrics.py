@@ -1,4 +1,4 @@
-"""Figures worked by hand, and scorers of answers and entities written a second time, step by step."""
+"""Metrics by hand, and independent implementations of the scorers of answers and entities."""
 
 import itertools
 import random
@@ -19,7 +19,6 @@ from polyseme.tasks.metrics import (
     macro_f1,
     marks_entities,
     matthews,
-    micro_f1,
     normalize_answer,
     pearson,
     score_answer,
@@ -32,17 +31,14 @@ GOLD, PREDICTED = list("aaabbc"), list("aabbba")
 
 
 def test_labels():
-    assert accuracy(GOLD, PREDICTED) == micro_f1(GOLD, PREDICTED, "abc") == 4 / 6
+    assert accuracy(GOLD, PREDICTED) == 4 / 6
     assert label_counts(GOLD, PREDICTED) == {
-        "a": Counts(num_right=2, num_found=3, num_gold=3),
-        "b": Counts(num_right=2, num_found=3, num_gold=2),
-        "c": Counts(num_right=0, num_found=0, num_gold=1),
+        "a": Counts(num_correct=2, num_predicted=3, num_gold=3),
+        "b": Counts(num_correct=2, num_predicted=3, num_gold=2),
+        "c": Counts(num_correct=0, num_predicted=0, num_gold=1),
     }
     assert macro_f1(GOLD, PREDICTED) == pytest.approx((4 / 6 + 4 / 5 + 0) / 3)
-    assert micro_f1(GOLD, PREDICTED, "a") == 4 / 6
-    assert micro_f1(GOLD, PREDICTED, "bc") == 2 * 2 / (3 + 3)
-    assert micro_f1(GOLD, PREDICTED, "d") == 0
-    # 4 of 6 right; 3 * 3 + 3 * 2 by chance; the squares of how often each was given and was there.
+    # 4 of 6 right; 3 * 3 + 3 * 2 by rng; the squares of how often each was given and was there.
     assert matthews(GOLD, PREDICTED) == pytest.approx((6 * 4 - 15) / ((36 - 18) * (36 - 14)) ** 0.5)
     assert matthews(GOLD, GOLD) == 1
     assert matthews(GOLD, list("aaaaaa")) == matthews([], []) == accuracy([], []) == macro_f1([], []) == 0
@@ -51,14 +47,14 @@ def test_labels():
             function(["a"], [])
 
 
-def test_what_was_found():
-    counts = Counts(num_right=1, num_found=4, num_gold=2)
+def test_counts():
+    counts = Counts(num_correct=1, num_predicted=4, num_gold=2)
     assert (counts.precision, counts.recall, counts.f1) == (1 / 4, 1 / 2, 1 / 3)
     assert (Counts().precision, Counts().recall, Counts().f1) == (0, 0, 0)
-    assert counts + counts == Counts(num_right=2, num_found=8, num_gold=4)
+    assert counts + counts == Counts(num_correct=2, num_predicted=8, num_gold=4)
 
 
-def test_of_two_labels_matthews_is_pearson():
+def test_matthews_of_two_labels_is_pearson():
     pairs = [(False, False), (False, True), (True, False), (True, True)]
     for counts in itertools.product((0, 1, 2, 5), repeat=4):
         gold, predicted = np.repeat(pairs, counts, axis=0).T
@@ -69,8 +65,8 @@ def test_correlations():
     assert pearson([1, 2, 3], np.array([1, 3, 2])) == pytest.approx(0.5)
     # Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
     assert spearman([1, 5, 5, 100], [-3, -2, -1, 0]) == pytest.approx(4.5 / (4.5 * 5) ** 0.5)
-    chance = np.random.default_rng(0)
-    gold, predicted = chance.integers(5, size=200), chance.normal(size=200).round(1)
+    rng = np.random.default_rng(0)
+    gold, predicted = rng.integers(5, size=200), rng.normal(size=200).round(1)
     assert spearman(gold, predicted) == pytest.approx(scipy.stats.spearmanr(gold, predicted).statistic)
     assert pearson(gold, predicted) == pytest.approx(scipy.stats.pearsonr(gold, predicted).statistic)
     assert pearson([1, 1], [1, 2]) is pearson([1, 2], [3, 3]) is spearman([1], [2]) is spearman([], []) is None
@@ -99,24 +95,24 @@ def test_entities(tags, expected):
     assert ", ".join(found) == expected
 
 
-def test_entities_are_right_as_a_whole():
+def test_entities_must_match_exactly():
     gold = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "B-LOC", "I-LOC", "O"], ["B-PER", "O"]]
     predicted = [["B-PER", "I-PER", "O", "B-PER"], ["O", "B-LOC", "O", "O"], ["I-PER", "O"]]
     counts = entity_counts(gold, predicted)
     assert counts == {
-        "PER": Counts(num_right=2, num_found=3, num_gold=2),
-        "LOC": Counts(num_right=0, num_found=1, num_gold=2),
+        "PER": Counts(num_correct=2, num_predicted=3, num_gold=2),
+        "LOC": Counts(num_correct=0, num_predicted=1, num_gold=2),
     }
     total = sum(counts.values(), Counts())
     assert (total.precision, total.recall, total.f1) == (2 / 4, 2 / 4, 2 / 4)
     assert tag_accuracy(gold, predicted) == 7 / 10
     assert entity_counts([["O"]], [["O"]]) == {}
     # The same tokens of another sentence are another entity.
-    assert entity_counts([["B-PER"], ["O"]], [["O"], ["B-PER"]])["PER"].num_right == 0
+    assert entity_counts([["B-PER"], ["O"]], [["O"], ["B-PER"]])["PER"].num_correct == 0
 
 
 def chunks_by_their_edges(tags):
-    """Entities as the script of CoNLL-2000 finds them: by whether one ends before, and one begins at, each token."""
+    """Entities as in the script of CoNLL-2000, by whether one ends before or begins at each token."""
     found, start = [], None
     pairs = [(tag[0], tag[2:]) for tag in ["O", *tags, "O"]]
     for place, ((last, last_name), (mark, name)) in enumerate(itertools.pairwise(pairs)):
@@ -131,14 +127,14 @@ def chunks_by_their_edges(tags):
     return found
 
 
-def test_entities_as_conll_has_them():
+def test_entities_as_in_conll():
     every = ["O", *(f"{mark}-{name}" for mark in "BIES" for name in ("PER", "LOC"))]
-    for length in range(5):  # whether one goes on is between two neighbours
+    for length in range(5):  # whether one continues depends on two neighbours
         for tags in itertools.product(every, repeat=length):
             assert find_entities(tags) == chunks_by_their_edges(tags)
 
 
-def test_which_tags_are_of_entities():
+def test_tag_schemes_of_entities():
     assert marks_entities(["O", "B-PER", "I-PER", "S-a", "E-a-b"])
     assert not marks_entities(["O", "NOUN", "X"])
     assert not marks_entities(["B"])
@@ -157,7 +153,7 @@ def test_which_tags_are_of_entities():
         ("。！", "zh", ""),
     ],
 )
-def test_what_counts_of_an_answer(text, language, expected):
+def test_normalized_answers(text, language, expected):
     assert normalize_answer(text, language) == expected
 
 
@@ -181,27 +177,27 @@ def test_answers():
 MARKS = {"en": "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", "zh": "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』"}
 
 
-def kept(text, language):
+def normalized(text, language):
     return "".join(letter for letter in text.lower().strip() if letter not in MARKS[language])
 
 
 def english_words(text):
-    """Runs of letters and what lies between them; spaces in place of articles."""
-    runs = ["".join(run) for _, run in itertools.groupby(kept(text, "en"), str.isalnum)]
+    """Words without punctuation and articles."""
+    runs = ["".join(run) for _, run in itertools.groupby(normalized(text, "en"), str.isalnum)]
     return "".join(" " if run in ("a", "an", "the") else run for run in runs).split()
 
 
 def chinese_pieces(text):
-    """Ideographs one by one; what lies between them is cut at white space, and marks in it stand alone."""
+    """Single ideographs; text between them is split at white space and punctuation."""
     pieces, other = [], ""
-    for letter in kept(text, "zh") + "一":
+    for letter in normalized(text, "zh") + "一":
         if not "一" <= letter <= "龥":
             other += letter
             continue
         for word in other.split():
             while word:
                 size = 1
-                while size < len(word) and word[0].isalnum() and joins(word[size - 1 : size + 2]):
+                while size < len(word) and word[0].isalnum() and joins_pairs(word[size - 1 : size + 2]):
                     size += 1
                 pieces.append(word[:size])
                 word = word[size:]
@@ -210,17 +206,17 @@ def chinese_pieces(text):
     return pieces[:-1]
 
 
-def joins(around):
-    """Whether a word goes on after its last letter: with another, or with a point or a comma within a number."""
+def joins_pairs(around):
+    """Whether a word continues: with a letter, or with a point or a comma within a number."""
     last, next, after = around[0], around[1:2], around[2:3]
     return last in ".," or next.isalnum() or (next == "." and after.isalnum()) or (next == "," and after.isdigit())
 
 
 def naive_score(gold, predicted, language):
-    """Exactness and F1, from precision and recall, of the best of several answers."""
+    """Exact match and F1, from precision and recall, of the best of several answers."""
 
     def known(text):
-        return " ".join(english_words(text)) if language == "en" else kept(text, "zh")
+        return " ".join(english_words(text)) if language == "en" else normalized(text, "zh")
 
     cut = english_words if language == "en" else chinese_pieces
     exacts, scores = [], []
@@ -252,7 +248,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_a_thousand_answers_score_as_the_rules_say(language):
+def test_random_answers_match_an_independent_scorer(language):
     draw, parts = random.Random(0), PARTS[language].split("|")
     cases, scores = [], []
     for _ in range(1000):
@@ -272,8 +268,8 @@ def test_a_thousand_answers_score_as_the_rules_say(language):
     assert (mean.exact, mean.f1) == pytest.approx(np.mean(scores, axis=0))
 
 
-def test_when_to_answer():
-    # Answering the first two gives 1 + .5 and the last its silence; the third is not worth answering.
+def test_best_threshold():
+    # Answering the first two gives 1 + .5, and the last is right unanswered; answering the third gains nothing.
     margins, answerable = [3.0, 1.0, -1.0, -2.0], [True, True, False, True]
     best = best_threshold(margins, [1.0, 0.5, 0.0, 0.5], answerable)
     assert (best.value, best.score) == (0.0, 2.5 / 4)
@@ -281,12 +277,12 @@ def test_when_to_answer():
     silent = best_threshold([3.0, 1.0], [0.0, 0.0], [False, False])
     assert (silent.value, silent.score) == (3, 1)
     assert best_threshold([-np.inf, 2.0], [0.0, 1.0], [True, True]).score == 0.5
-    nearest = 0.5 + 2**-53, 0.5 + 2**-52  # between them there is no number, and halfway is rounded up
+    nearest = 0.5 + 2**-53, 0.5 + 2**-52  # no float lies between them, and the midpoint is rounded up
     assert best_threshold(nearest, [0.0, 1.0], [False, True]).value < nearest[1]
 
 
 def sweep(margins, scores, answerable):
-    """The best mean score and the margins of what is answered then, as the program of SQuAD 2.0 finds them.
+    """The best mean score and the margins of answered questions, as in the script of SQuAD 2.0.
 
     At first nothing is answered; then one question after another, the surest first.
     """
@@ -301,7 +297,7 @@ def sweep(margins, scores, answerable):
     return best / len(margins), sorted(margins[number] for number in order[:num_answered])
 
 
-def test_a_thousand_thresholds_are_those_of_the_sweep():
+def test_random_thresholds_match_an_exhaustive_search():
     draw = random.Random(0)
     for _ in range(1000):
         number = draw.randrange(1, 13)

@@ -1,1 +1,1 @@
-"""Which representation to use: families trained on one text with one budget, and measured on the same scales."""
+"""Comparison of model families: trained on the same text with the same budget, evaluated on the same items."""

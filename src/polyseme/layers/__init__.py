@@ -1,1 +1,1 @@
-"""Bricks that several families use unchanged."""
+"""Layers shared by the model families."""

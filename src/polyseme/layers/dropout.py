@@ -1,4 +1,4 @@
-"""Dropout whose masks cost an eighth of the chance (Srivastava et al., 2014)."""
+"""Dropout (Srivastava et al., 2014) that draws one random byte per element instead of a 64-bit number."""
 
 import threading
 from collections.abc import Iterator
@@ -11,33 +11,32 @@ _thread = threading.local()
 
 
 @contextmanager
-def own_chance(seed: int) -> Iterator[None]:
-    """Let this thread draw from a stream of its own, where several would share out one in no fixed order."""
-    _thread.stream = torch.Generator().manual_seed(seed)
+def thread_rng(seed: int) -> Iterator[None]:
+    """Give this thread a generator of its own: several threads would draw from a shared one in no fixed order."""
+    _thread.generator = torch.Generator().manual_seed(seed)
     try:
         yield
     finally:
-        _thread.stream = None
+        _thread.generator = None
 
 
 class Dropout(nn.Module):
-    """Sets a share of the numbers to zero while training, and scales the rest up.
+    """Inverted dropout whose probability is rounded to a multiple of 1/256.
 
-    One byte decides about each number, and eight bytes are drawn at once; torch draws a number of 64 bits for each,
-    which on a CPU takes longer than the layer it follows. The share is rounded to a 256th.
+    Eight bytes are drawn at once; torch draws 64 bits per element, which on a CPU takes longer than the layer before.
     """
 
-    def __init__(self, share: float) -> None:
+    def __init__(self, probability: float) -> None:
         super().__init__()
-        self.num_dropped = round(256 * share)  # of 256 values of a byte
+        self.num_dropped = round(256 * probability)  # of 256 values of a byte
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or not self.num_dropped:
             return x
-        drawn = torch.empty(x.numel() // 8 + 1, dtype=torch.int64, device=x.device)
-        drawn.random_(-(2**63), None, generator=getattr(_thread, "stream", None))
-        kept = drawn.view(torch.uint8)[: x.numel()].view(x.shape) >= self.num_dropped
-        return x * kept.to(x.dtype).mul_(256 / (256 - self.num_dropped))
+        random = torch.empty(x.numel() // 8 + 1, dtype=torch.int64, device=x.device)
+        random.random_(-(2**63), None, generator=getattr(_thread, "generator", None))
+        keep = random.view(torch.uint8)[: x.numel()].view(x.shape) >= self.num_dropped
+        return x * keep.to(x.dtype).mul_(256 / (256 - self.num_dropped))
 
     def extra_repr(self) -> str:
         return f"{self.num_dropped}/256"

@@ -1,4 +1,4 @@
-"""The form of GELU with tanh (Hendrycks and Gimpel, 2016), which torch computes slowly on a CPU."""
+"""Tanh approximation of GELU (Hendrycks and Gimpel, 2016), which torch computes slowly on a CPU."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CUBIC = 0.044715 * _LINEAR
 
 
 class _GeluTanh(torch.autograd.Function):
-    """x sigmoid(a x + b x³), the same function: few passes over memory, and no tanh, is twice as fast."""
+    """The equal form x · sigmoid(a x + b x³): fewer passes over memory and no tanh, twice as fast."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -30,7 +30,7 @@ class _GeluTanh(torch.autograd.Function):
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
-    """GELU by its approximation with tanh."""
+    """Tanh approximation of GELU."""
     if x.is_cpu and x.requires_grad:
         return _GeluTanh.apply(x)  # type: ignore[no-any-return, no-untyped-call]
     return F.gelu(x, approximate="tanh")

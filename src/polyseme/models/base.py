@@ -1,4 +1,4 @@
-"""What every family is: a map from rows of tokens to all of its layers."""
+"""Base class of the model families: an encoder maps token sequences to all of its layers."""
 
 from __future__ import annotations
 
@@ -9,80 +9,86 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from polyseme.batch import Batch, Encoded, State
 from polyseme.config import Config
-from polyseme.layers.attention import Allowed
-from polyseme.models.names import Foreign
-from polyseme.tensors import Batch, Encoded, State
-from polyseme.text.tokenizer import Tokenizer
+from polyseme.layers.attention import AttentionMask
+from polyseme.models.hf_mapping import HfMapping
+from polyseme.tokenization.config import TokenizerConfig
+from polyseme.tokenization.tokenizer import Tokenizer
 
 Context = Literal["none", "left", "right", "both"]
-Layout = Literal["framed", "marked", "apart"]
+InputFormat = Literal["cross_encoder", "delimited", "bi_encoder"]
+Classifier = Literal["linear", "dense", "biattentive"]
 
 
 class ModelConfig(Config):
-    """What every family has to know of its size."""
+    """Sizes that every family has."""
 
-    vocab_size: int = Field(8192, ge=1)  # tokens with a vector of their own; the tokenizer is trained to it
-    max_length: int = Field(512, ge=1)  # tokens that a row may have
+    vocab_size: int = Field(8192, ge=1)  # also the size that the tokenizer is trained to
+    max_length: int = Field(512, ge=1)  # tokens per sequence
 
 
 class Encoder(nn.Module):
-    """One per family."""
+    """A model family."""
 
     Config: ClassVar[type[ModelConfig]]
-    context: Context  # which other tokens a token's vector may depend on
-    layout: Layout = "apart"  # how it reads two texts: in one frame, between marks of a task, or one by one
-    any_length: ClassVar[bool] = False  # whether a task may read longer rows: nothing in it is as long as a row
-    pools: ClassVar[bool] = False  # whether a layer of its own makes the summary
-    biattentive: ClassVar[bool] = False  # whether tasks read texts against each other, word by word, from its vectors
-    reads_letters: ClassVar[bool] = False
-    foreign: ClassVar[Foreign | None] = None  # its names in the transformers library, which opens its directories
+    context: Context  # which other tokens the vector of a token may depend on
+    input_format: InputFormat = "bi_encoder"  # two texts as one sequence, with delimiter tokens, or separately
+    unlimited_length: ClassVar[bool] = False  # no weight limits the sequence length; `max_length` is a default only
+    uses_characters: ClassVar[bool] = False  # reads the characters of words, so that none is out of vocabulary
+    needs_pretrained_embeddings: ClassVar[bool] = False  # its token embeddings are given and stay fixed
+    classifier: ClassVar[Classifier] = "linear"  # head of text-level tasks when all weights are fine-tuned
+    hf_mapping: ClassVar[HfMapping | None] = None  # names in transformers, where the family exists there
 
     config: Any
     widths: tuple[int, ...]  # of each layer
-    tokens: nn.Embedding  # layer 0 looks words up here; output layers may be tied to it
+    tokens: nn.Embedding  # layer 0; output layers may share its weight
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
+        """Device of the weights."""
         weight = next(self.parameters(), None)
-        return self.tokens.weight.device if weight is None else weight.device  # all in bytes
+        return self.tokens.weight.device if weight is None else weight.device  # None: all are quantized
 
-    def spell(self, tokenizer: Tokenizer) -> None:
-        """Take note of how tokens are written, where their letters matter."""
+    @classmethod
+    def validate_tokenizer(cls, config: TokenizerConfig) -> None:
+        """Raise a ConfigError if the family cannot be trained with such a tokenizer."""
 
-    def letters(self, words: Sequence[str]) -> Tensor | None:
-        """The letters of words that the vocabulary lacks, (N, C), where they can be read from these."""
+    def set_tokenizer(self, tokenizer: Tokenizer) -> None:
+        """Store the characters of all tokens, in families that use them."""
+
+    def oov_characters(self, words: Sequence[str]) -> Tensor | None:
+        """Character ids (N, C) of out-of-vocabulary words, in families that use them."""
         return None
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
-        """Encode rows of tokens, going on from `state` where the family can."""
+        """Encode token sequences, continuing from `state` where the family can."""
         raise NotImplementedError
 
-    def summarize(self, encoded: Encoded) -> Tensor:
-        """One vector a row, (B, summary width)."""
+    def pool(self, encoded: Encoded) -> Tensor:
+        """Pool each sequence into one vector, (B, pooled width)."""
         raise NotImplementedError
 
-    def stages(self) -> list[nn.Module]:
-        """Its parts from bottom to top, for unfreezing and layer-wise rates."""
+    def layer_groups(self) -> list[nn.Module]:
+        """Modules from bottom to top, for gradual unfreezing and layer-wise learning rates."""
         raise NotImplementedError
 
-    def begin(self, num_rows: int, max_length: int) -> State | None:
-        """An empty state with room for so many tokens, for families that read left to right."""
+    def new_state(self, num_rows: int, max_length: int) -> State | None:
+        """Create an empty state for sequences of up to `max_length` tokens; None if the family cannot continue."""
         return None
 
 
-def visible(batch: Batch) -> Allowed:
-    """What attention is allowed to see: all, or real tokens (B, 1, 1, T), or each row that lies after another."""
-    if batch.lengths is not None:
-        return batch.lengths
-    if not torch.compiler.is_compiling() and bool(batch.mask.all()):  # a graph is for rows with padding too
+def attention_mask(batch: Batch) -> AttentionMask:
+    """Attention mask of a batch: packed lengths, real tokens (B, 1, 1, T), or None without padding."""
+    if batch.packed_lengths is not None:
+        return batch.packed_lengths
+    if not torch.compiler.is_compiling() and bool(batch.mask.all()):  # an exported graph supports padding
         return None
     return batch.mask[:, None, None, :]
 
 
-def placed(positions: nn.Embedding, batch: Batch, *, start: int = 0) -> Tensor:
-    """The vectors of the places of tokens in their row, whose first is `start`, (T, D)."""
-    if batch.lengths is None:
+def position_embeddings(positions: nn.Embedding, batch: Batch, *, start: int = 0) -> Tensor:
+    """Position embeddings (T, D), where the first token of a sequence has position `start`."""
+    if batch.packed_lengths is None:
         return positions.weight[start : start + batch.ids.shape[1]]
-    return torch.cat([positions.weight[start : start + length] for length in batch.lengths])
+    return torch.cat([positions.weight[start : start + length] for length in batch.packed_lengths])

@@ -1,7 +1,8 @@
-"""BERT: a Transformer that reads both directions at once (Devlin et al., 2018).
+"""BERT: a bidirectional Transformer encoder pretrained as a masked language model (Devlin et al., 2018).
 
-Set apart from GPT in three ways: every token may attend to every other, a segment
-embedding tells the sentences of a pair apart, and embeddings are normalised at once.
+What is unusual, compared with GPT: every token attends to every other; a segment embedding marks the two texts of a
+pair; a layer norm follows the sum of the embeddings; and a tanh layer, the pooler, maps the first token to a vector of
+the sequence.
 """
 
 from __future__ import annotations
@@ -13,30 +14,30 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from polyseme.layers.blocks import BlockConfig, PostNormBlock
+from polyseme.batch import Batch, Encoded, State
+from polyseme.layers.attention import AttentionContext
 from polyseme.layers.dropout import Dropout
-from polyseme.models.base import Encoder, ModelConfig, placed, visible
-from polyseme.models.names import Foreign, Rename, task_classes, task_heads
-from polyseme.tensors import Batch, Encoded, State
+from polyseme.layers.transformer_block import BlockConfig, PostNormBlock
+from polyseme.models.base import Encoder, ModelConfig, attention_mask, position_embeddings
+from polyseme.models.hf_mapping import HfMapping, WeightRule, task_classes, task_heads
 
 
 class BertConfig(ModelConfig, BlockConfig):
-    """The sizes of a BERT; the defaults are those of the paper's BASE."""
+    """Sizes of a BERT; the defaults are BERT-base."""
 
     vocab_size: int = Field(30522, ge=1)
     max_length: int = Field(512, ge=1)
-    num_segments: int = Field(2, ge=1)  # sentence A, sentence B
+    num_segments: int = Field(2, ge=1)  # text A, text B
     epsilon: float = Field(1e-12, gt=0)
 
 
 class Bert(Encoder):
-    """See the top of this file."""
+    """BERT encoder."""
 
     Config = BertConfig
     context = "both"
-    layout = "framed"
-    pools = True
-    first_position: ClassVar[int] = 0  # of a row, in the table of positions
+    input_format = "cross_encoder"
+    first_position: ClassVar[int] = 0  # of a sequence, in the position table
 
     def __init__(
         self, config: BertConfig, *, embedding_width: int | None = None, num_blocks: int | None = None
@@ -56,37 +57,36 @@ class Bert(Encoder):
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
         x = self.embed(batch)
-        allowed = visible(batch)
+        context = AttentionContext(attention_mask(batch))
         layers = [x]
-        for block in self.order():
-            x = block(x, allowed=allowed)
+        for block in self.block_sequence():
+            x = block(x, context)
             layers.append(x)
-        return Encoded(layers=tuple(layers), mask=batch.mask, lengths=batch.lengths)
+        return Encoded(layers=tuple(layers), mask=batch.mask, packed_lengths=batch.packed_lengths)
 
     def embed(self, batch: Batch) -> Tensor:
-        """Layer 0, (B, T, D)."""
-        x = self.tokens(batch.ids) + placed(self.positions, batch, start=self.first_position)
+        """Compute layer 0, (B, T, D)."""
+        x = self.tokens(batch.ids) + position_embeddings(self.positions, batch, start=self.first_position)
         if batch.segments is None or self.config.num_segments == 1:
             x = x + self.segments.weight[0]
         else:
             x = x + self.segments(batch.segments)
         return self.drop(self.norm(x))  # type: ignore[no-any-return]
 
-    def order(self) -> Iterable[nn.Module]:
-        """The blocks as they follow each other."""
+    def block_sequence(self) -> Iterable[nn.Module]:
+        """Blocks in the order of their application."""
         return self.blocks
 
-    def summarize(self, encoded: Encoded) -> Tensor:
-        # The paper pools the first token through a dense layer trained by next-sentence prediction.
+    def pool(self, encoded: Encoded) -> Tensor:
         return torch.tanh(self.pooler(encoded.first()))
 
-    def stages(self) -> list[nn.Module]:
+    def layer_groups(self) -> list[nn.Module]:
         embedding = nn.ModuleList([self.tokens, self.positions, self.segments, self.norm])
         return [embedding, *self.blocks, self.pooler]
 
-    foreign: ClassVar[Foreign] = Foreign(
+    hf_mapping: ClassVar[HfMapping] = HfMapping(
         model_type="bert",
-        architectures={**task_classes("Bert"), "next": "BertForPreTraining", "masked": "BertForMaskedLM"},
+        architectures={**task_classes("Bert"), "next_sentence": "BertForPreTraining", "masked_lm": "BertForMaskedLM"},
         prefix="bert.",
         settings={
             "vocab_size": "vocab_size",
@@ -100,38 +100,38 @@ class Bert(Encoder):
             "activation": "hidden_act",
             "epsilon": "layer_norm_eps",
         },
-        words={"activation": {"gelu_tanh": "gelu_new"}},
+        value_names={"activation": {"gelu_tanh": "gelu_new"}},
         required={"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False},
-        trunk=(
-            Rename("tokens.weight", "embeddings.word_embeddings.weight"),
-            Rename("positions.weight", "embeddings.position_embeddings.weight"),
-            Rename("segments.weight", "embeddings.token_type_embeddings.weight"),
-            Rename("norm.{p}", "embeddings.LayerNorm.{p}"),
-            Rename(
+        encoder_weights=(
+            WeightRule("tokens.weight", "embeddings.word_embeddings.weight"),
+            WeightRule("positions.weight", "embeddings.position_embeddings.weight"),
+            WeightRule("segments.weight", "embeddings.token_type_embeddings.weight"),
+            WeightRule("norm.{p}", "embeddings.LayerNorm.{p}"),
+            WeightRule(
                 "blocks.{n}.attention.query_key_value.{p}",
                 tuple(f"encoder.layer.{{n}}.attention.self.{part}.{{p}}" for part in ("query", "key", "value")),
             ),
-            Rename("blocks.{n}.attention.output.{p}", "encoder.layer.{n}.attention.output.dense.{p}"),
-            Rename("blocks.{n}.attention_norm.{p}", "encoder.layer.{n}.attention.output.LayerNorm.{p}"),
-            Rename("blocks.{n}.feed_forward.inner.{p}", "encoder.layer.{n}.intermediate.dense.{p}"),
-            Rename("blocks.{n}.feed_forward.outer.{p}", "encoder.layer.{n}.output.dense.{p}"),
-            Rename("blocks.{n}.feed_forward_norm.{p}", "encoder.layer.{n}.output.LayerNorm.{p}"),
-            Rename("pooler.{p}", "pooler.dense.{p}"),
+            WeightRule("blocks.{n}.attention.output.{p}", "encoder.layer.{n}.attention.output.dense.{p}"),
+            WeightRule("blocks.{n}.attention_norm.{p}", "encoder.layer.{n}.attention.output.LayerNorm.{p}"),
+            WeightRule("blocks.{n}.feed_forward.inner.{p}", "encoder.layer.{n}.intermediate.dense.{p}"),
+            WeightRule("blocks.{n}.feed_forward.outer.{p}", "encoder.layer.{n}.output.dense.{p}"),
+            WeightRule("blocks.{n}.feed_forward_norm.{p}", "encoder.layer.{n}.output.LayerNorm.{p}"),
+            WeightRule("pooler.{p}", "pooler.dense.{p}"),
         ),
-        heads=(
-            Rename("masked.dense.{p}", "cls.predictions.transform.dense.{p}"),
-            Rename("masked.norm.{p}", "cls.predictions.transform.LayerNorm.{p}"),
-            Rename("masked.bias", "cls.predictions.bias"),
-            Rename("next.output.{p}", "cls.seq_relationship.{p}"),
+        head_weights=(
+            WeightRule("masked_lm.dense.{p}", "cls.predictions.transform.dense.{p}"),
+            WeightRule("masked_lm.norm.{p}", "cls.predictions.transform.LayerNorm.{p}"),
+            WeightRule("masked_lm.bias", "cls.predictions.bias"),
+            WeightRule("next_sentence.output.{p}", "cls.seq_relationship.{p}"),
             *task_heads(),
         ),
-        ignored=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
-        fresh=("pooler.weight", "pooler.bias"),  # models of masked tokens alone have none
+        ignored_weights=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
+        optional_weights=("pooler.weight", "pooler.bias"),  # trained by next-sentence prediction only
     )
 
 
 def initialize(module: nn.Module) -> None:
-    """Small normal weights, zero biases, as the paper's code."""
+    """Initialize weights from a truncated normal distribution and biases with zeros, as the authors' code."""
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.trunc_normal_(module.weight, std=0.02, a=-0.04, b=0.04)
     if isinstance(module, nn.Linear):

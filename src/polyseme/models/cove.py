@@ -1,7 +1,7 @@
-"""CoVe: word vectors in context, from the encoder of a model that translates (McCann et al., 2017).
+"""CoVe: contextual word vectors from the encoder of a translation model, MT-LSTM (McCann et al., 2017).
 
-Set apart from ELMo, which came after it, in three ways: it learns from translations instead of from plain text; the
-vectors of words are given and stay as they are; and what it gives is these vectors beside the top of the encoder.
+What is unusual, compared with ELMo: it is trained on parallel text instead of monolingual text; its input is pretrained
+word embeddings, which stay frozen; and its output is these embeddings concatenated with the top LSTM layer.
 """
 
 from __future__ import annotations
@@ -14,49 +14,50 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence, pad_sequence
 
+from polyseme.batch import Batch, Encoded, State
 from polyseme.layers.dropout import Dropout
 from polyseme.layers.linear import Linear
 from polyseme.models.base import Encoder, ModelConfig
-from polyseme.models.decoder import Decoded, Decoder, Translator, Writing
-from polyseme.tensors import Batch, Encoded, State
+from polyseme.models.seq2seq import Decoder, DecoderOutput, DecoderState, Seq2SeqEncoder
 
 
 class CoveConfig(ModelConfig):
-    """The sizes of a CoVe; the defaults are those of the paper."""
+    """Sizes of a CoVe; the defaults are those of the paper."""
 
-    vocab_size: int = Field(50_000, ge=1)  # words of the translations at most, and then all that have a vector
-    target_size: int = Field(0, ge=0)  # how many of them the decoder may write, the first ones; 0: all
-    vectors: str = ""  # the run or file that the vectors of words were taken from
-    width: int = Field(300, ge=1)  # of these vectors, and of those of the translations
+    vocab_size: int = Field(50_000, ge=1)  # words of the parallel text, then all others with a pretrained embedding
+    target_size: int = Field(0, ge=0)  # words that the decoder can generate, the first ids; 0: all
+    vectors: str = ""  # run or file of the pretrained embeddings
+    width: int = Field(300, ge=1)  # of the source and target embeddings
     inner_width: int = Field(300, ge=1)  # of the encoder in each direction
-    num_layers: int = Field(2, ge=1)  # of the encoder, and as many of the decoder
-    dropout: float = Field(0.2, ge=0, lt=1)  # on the inputs and outputs of all layers
+    num_layers: int = Field(2, ge=1)  # of the encoder and of the decoder
+    dropout: float = Field(0.2, ge=0, lt=1)  # on the input and output of every layer
 
     @model_validator(mode="after")
-    def _no_more_words_than_there_are(self) -> CoveConfig:
+    def _check_target_size(self) -> CoveConfig:
         if self.target_size > self.vocab_size:
             raise ValueError(
-                f"target_size = {self.target_size} is more than vocab_size = {self.vocab_size}; change one"
+                f"target_size = {self.target_size} exceeds vocab_size = {self.vocab_size}; change one of them"
             )
         return self
 
 
-class Cove(Translator):
-    """See the top of this file."""
+class Cove(Seq2SeqEncoder):
+    """CoVe encoder: a bidirectional LSTM over frozen word embeddings."""
 
     Config = CoveConfig
     context = "both"
-    any_length = True
-    biattentive = True
+    unlimited_length = True
+    classifier = "biattentive"
+    needs_pretrained_embeddings = True
 
     def __init__(self, config: CoveConfig) -> None:
         super().__init__()
         self.config = config
-        both = 2 * config.inner_width
-        self.widths = (config.width, *[both] * (config.num_layers - 1), config.width + both)
+        output_width = 2 * config.inner_width
+        self.widths = (config.width, *[output_width] * (config.num_layers - 1), config.width + output_width)
         self.tokens = nn.Embedding(config.vocab_size, config.width)
         self.tokens.weight.requires_grad_(False)
-        inputs = [config.width, *[both] * (config.num_layers - 1)]
+        inputs = [config.width, *[output_width] * (config.num_layers - 1)]
         self.lstms = nn.ModuleList(nn.LSTM(width, config.inner_width, bidirectional=True) for width in inputs)
         self.drop = Dropout(config.dropout)
         initialize(self.lstms)
@@ -64,9 +65,9 @@ class Cove(Translator):
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
         words = self.tokens(batch.ids)  # (B, T, D)
         rows, lengths = words.transpose(0, 1), batch.mask.sum(1).cpu()
-        if batch.lengths is not None:
-            rows, lengths = pad_sequence(words[0].split(batch.lengths)), torch.tensor(batch.lengths)
-        # Packed, so that the way back begins at the last word of a row.
+        if batch.packed_lengths is not None:
+            rows, lengths = pad_sequence(words[0].split(batch.packed_lengths)), torch.tensor(batch.packed_lengths)
+        # Packed, so that the backward direction starts at the last word of each sequence.
         packed = pack_padded_sequence(rows, lengths, enforce_sorted=False)
         layers = [words]
         for lstm in self.lstms:
@@ -74,39 +75,39 @@ class Cove(Translator):
             packed, _ = lstm(packed)
             layers.append(self._unpacked(packed, batch))
         layers[-1] = torch.cat([words, self.drop(layers[-1])], -1)
-        return Encoded(layers=tuple(layers), mask=batch.mask, lengths=batch.lengths)
+        return Encoded(layers=tuple(layers), mask=batch.mask, packed_lengths=batch.packed_lengths)
 
     @staticmethod
     def _unpacked(packed: PackedSequence, batch: Batch) -> Tensor:
-        rows, lengths = pad_packed_sequence(packed, total_length=None if batch.lengths else batch.ids.shape[1])
-        if batch.lengths is None:
+        rows, lengths = pad_packed_sequence(packed, total_length=None if batch.packed_lengths else batch.ids.shape[1])
+        if batch.packed_lengths is None:
             return rows.transpose(0, 1)
         return torch.cat([rows[:length, row] for row, length in enumerate(lengths.tolist())])[None]
 
-    def summarize(self, encoded: Encoded) -> Tensor:
+    def pool(self, encoded: Encoded) -> Tensor:
         return encoded.mean()
 
-    def stages(self) -> list[nn.Module]:
+    def layer_groups(self) -> list[nn.Module]:
         return [self.tokens, *self.lstms]
 
-    def decoder(self) -> Decoder:
+    def new_decoder(self) -> Decoder:
         return AttentionDecoder(self.config)
 
 
 def initialize(module: nn.Module) -> None:
-    """Uniform between -0.1 and 0.1, as in the authors' program."""
+    """Initialize all weights uniformly between -0.1 and 0.1, as in the authors' code."""
     for weight in module.parameters():
         nn.init.uniform_(weight, -0.1, 0.1)
 
 
-class Attended(Writing):
-    """The source, the state of the decoder in each layer, and what it attended to last."""
+class AttentionState(DecoderState):
+    """Encoded source, LSTM states and the last attentional vector."""
 
     def __init__(self, source: Tensor, mask: Tensor, layers: list[tuple[Tensor, Tensor]]) -> None:
         self.source = source  # (B, S, D), the top of the encoder
         self.mask = mask
-        self.layers = layers  # h and c of each, (B, D)
-        self.attended = torch.zeros_like(layers[-1][0])  # (B, D)
+        self.layers = layers  # (h, c) of each, (B, D)
+        self.attended = torch.zeros_like(layers[-1][0])  # h~ of the paper, (B, D)
 
     def select(self, rows: Tensor) -> None:
         self.source, self.mask, self.attended = self.source[rows], self.mask[rows], self.attended[rows]
@@ -114,46 +115,46 @@ class Attended(Writing):
 
 
 class AttentionDecoder(Decoder):
-    """An LSTM that begins where the encoder ended, and looks at all of its words before each of its own."""
+    """LSTM decoder with attention, initialized with the last encoder states."""
 
     def __init__(self, config: CoveConfig) -> None:
         super().__init__()
         self.vocab_size = config.target_size or config.vocab_size
-        self.vectors_width, both = config.width, 2 * config.inner_width
+        self.embedding_width, output_width = config.width, 2 * config.inner_width
         self.tokens = nn.Embedding(self.vocab_size, config.width)
-        widths = [config.width + both, *[both] * config.num_layers]
+        widths = [config.width + output_width, *[output_width] * config.num_layers]
         self.cells = nn.ModuleList(nn.LSTMCell(*pair) for pair in pairwise(widths))
-        self.query = Linear(both, both)  # W_1, b_1
-        self.attend = Linear(2 * both, both)  # W_2, b_2
-        self.score = Linear(both, self.vocab_size)  # W_out, b_out
+        self.query = Linear(output_width, output_width)  # W_1, b_1
+        self.attend = Linear(2 * output_width, output_width)  # W_2, b_2
+        self.score = Linear(output_width, self.vocab_size)  # W_out, b_out
         self.drop = Dropout(config.dropout)
         initialize(self)
 
-    def begin(self, encoded: Encoded, max_length: int = 0) -> Attended:
-        tops = [*encoded.layers[1:-1], encoded.layers[-1][..., self.vectors_width :]]
+    def new_state(self, encoded: Encoded, max_length: int = 0) -> AttentionState:
+        tops = [*encoded.layers[1:-1], encoded.layers[-1][..., self.embedding_width :]]
         rows, last = torch.arange(len(encoded.mask), device=encoded.mask.device), encoded.mask.sum(1) - 1
         half = tops[0].shape[-1] // 2
         ends = [torch.cat([top[rows, last, :half], top[:, 0, half:]], -1) for top in tops]
-        return Attended(tops[-1], encoded.mask, [(end, torch.zeros_like(end)) for end in ends])
+        return AttentionState(tops[-1], encoded.mask, [(end, torch.zeros_like(end)) for end in ends])
 
-    def forward(self, encoder: Encoder, ids: Tensor, writing: Writing) -> Decoded:
-        assert isinstance(writing, Attended)
+    def forward(self, encoder: Encoder, ids: Tensor, state: DecoderState) -> DecoderOutput:
+        assert isinstance(state, AttentionState)
         hidden, attention = [], []
-        for word in self.drop(self.tokens(ids)).unbind(1):  # (B, D)
-            attention.append(self._step(word, writing))
-            hidden.append(writing.attended)
-        return Decoded(hidden=self.drop(torch.stack(hidden, 1)), attention=torch.stack(attention, 1))
+        for token in self.drop(self.tokens(ids)).unbind(1):  # (B, D)
+            attention.append(self._step(token, state))
+            hidden.append(state.attended)
+        return DecoderOutput(hidden=self.drop(torch.stack(hidden, 1)), attention=torch.stack(attention, 1))
 
-    def _step(self, word: Tensor, writing: Attended) -> Tensor:
-        """Go on by one word: s_t = LSTM([z_t-1; h~_t-1], s_t-1), and the rest of the paper's equations."""
-        x = torch.cat([word, writing.attended], -1)
+    def _step(self, token: Tensor, state: AttentionState) -> Tensor:
+        """Read one token: h_t = LSTM([z_t-1; h~_t-1], h_t-1), then attention (section 3); return its weights (B, S)."""
+        x = torch.cat([token, state.attended], -1)
         for number, cell in enumerate(self.cells):
-            writing.layers[number] = cell(x, writing.layers[number])
-            x = self.drop(writing.layers[number][0])
-        scores = (writing.source @ self.query(x)[..., None])[..., 0]  # (B, S)
-        weights = F.softmax(scores.masked_fill(~writing.mask, float("-inf")), -1)
-        context = (weights[:, None] @ writing.source)[:, 0]
-        writing.attended = torch.tanh(self.attend(torch.cat([context, x], -1)))
+            state.layers[number] = cell(x, state.layers[number])
+            x = self.drop(state.layers[number][0])
+        scores = (state.source @ self.query(x)[..., None])[..., 0]  # (B, S)
+        weights = F.softmax(scores.masked_fill(~state.mask, float("-inf")), -1)
+        context = (weights[:, None] @ state.source)[:, 0]
+        state.attended = torch.tanh(self.attend(torch.cat([context, x], -1)))
         return weights
 
     def output(self, encoder: Encoder) -> tuple[Tensor, Tensor | None]:

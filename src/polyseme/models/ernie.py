@@ -1,7 +1,7 @@
-"""ERNIE: a BERT for Chinese that is asked for whole words, phrases and entities (Sun et al., 2019).
+"""ERNIE: a BERT for Chinese that masks whole words, phrases and entities (Sun et al., 2019).
 
-What is unusual lies in its objective; the model differs from BERT in its activation, in one more position,
-and in a vocabulary of little more than the characters of Chinese.
+What is unusual is the objective. The architecture differs from BERT's in its activation (ReLU), in one more position
+and in a vocabulary of little more than the Chinese characters.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import dataclasses
 
 from pydantic import Field
 
-from polyseme.layers.blocks import Activation
+from polyseme.layers.transformer_block import Activation
 from polyseme.models.bert import Bert, BertConfig
-from polyseme.models.names import task_classes
+from polyseme.models.hf_mapping import task_classes
 
 
 class ErnieConfig(BertConfig):
-    """The sizes of an ERNIE; the defaults are those of the released 1.0."""
+    """Sizes of an ERNIE; the defaults are those of the released ERNIE 1.0."""
 
     vocab_size: int = Field(18000, ge=1)
     max_length: int = Field(513, ge=1)
@@ -25,15 +25,19 @@ class ErnieConfig(BertConfig):
 
 
 class Ernie(Bert):
-    """See the top of this file."""
+    """ERNIE encoder."""
 
     Config = ErnieConfig
 
-    foreign = dataclasses.replace(
-        Bert.foreign,
+    hf_mapping = dataclasses.replace(
+        Bert.hf_mapping,
         model_type="ernie",
-        architectures={**task_classes("Ernie"), "next": "ErnieForPreTraining", "masked": "ErnieForMaskedLM"},
+        architectures={
+            **task_classes("Ernie"),
+            "next_sentence": "ErnieForPreTraining",
+            "masked_lm": "ErnieForMaskedLM",
+        },
         prefix="ernie.",
-        absent={"vocab_size": 30522, "max_length": 512, "activation": "gelu", "epsilon": 1e-12},
-        required={**Bert.foreign.required, "use_task_id": False},  # of its successors, 2.0 and 3.0
+        defaults={"vocab_size": 30522, "max_length": 512, "activation": "gelu", "epsilon": 1e-12},
+        required={**Bert.hf_mapping.required, "use_task_id": False},  # which ERNIE 2.0 and 3.0 use
     )

@@ -1,7 +1,7 @@
-"""GPT: the Transformer's decoder alone, reading left to right to predict the next token (Radford et al., 2018).
+"""GPT: a decoder-only Transformer pretrained as a causal language model (Radford et al., 2018).
 
-Set apart from BERT in three ways: a token attends to itself and to what came before it, embeddings enter the
-first layer as they are, and the output layer is the embedding itself, without a head of its own.
+What is unusual, compared with BERT: attention is causal; no layer norm follows the embeddings; and the output layer is
+the token embedding itself, without a head of its own.
 """
 
 from __future__ import annotations
@@ -11,35 +11,47 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from polyseme.layers.attention import Cache, Caches
-from polyseme.layers.blocks import BlockConfig, PostNormBlock, PreNormBlock
+from polyseme.batch import Batch, Encoded, State
+from polyseme.layers.attention import AttentionContext
 from polyseme.layers.dropout import Dropout
-from polyseme.models.base import Encoder, ModelConfig, placed, visible
-from polyseme.models.names import Foreign, Rename, task_classes, task_heads
-from polyseme.tensors import Batch, Encoded, State
+from polyseme.layers.kv_cache import KVCache, RaggedKVCache
+from polyseme.layers.transformer_block import BlockConfig, PostNormBlock, PreNormBlock
+from polyseme.models.base import Encoder, ModelConfig, attention_mask, position_embeddings
+from polyseme.models.hf_mapping import HfMapping, WeightRule, task_classes, task_heads
 
 
 class GptConfig(ModelConfig, BlockConfig):
-    """The sizes of a GPT; the defaults are those of the paper."""
+    """Sizes of a GPT; the defaults are those of the paper."""
 
     vocab_size: int = Field(40478, ge=1)
     max_length: int = Field(512, ge=1)
     activation: Literal["gelu_tanh", "relu"] = "gelu_tanh"
 
     @model_validator(mode="after")
-    def _no_other_inner_width(self) -> GptConfig:
-        if self.inner_width != 4 * self.width:  # no file of a GPT could say so
-            raise ValueError(f"inner_width = {self.inner_width} is not four times width = {self.width}; leave it away")
+    def _check_inner_width(self) -> GptConfig:
+        if self.inner_width != 4 * self.width:  # OpenAIGPTConfig has no such setting
+            raise ValueError(f"inner_width = {self.inner_width} is not 4 · width = {4 * self.width}; remove it")
         return self
 
 
+BLOCK_WEIGHTS = (
+    WeightRule("blocks.{n}.attention.query_key_value.{p}", "h.{n}.attn.c_attn.{p}", transposed=True),
+    WeightRule("blocks.{n}.attention.output.{p}", "h.{n}.attn.c_proj.{p}", transposed=True),
+    WeightRule("blocks.{n}.attention_norm.{p}", "h.{n}.ln_1.{p}"),
+    WeightRule("blocks.{n}.feed_forward.inner.{p}", "h.{n}.mlp.c_fc.{p}", transposed=True),
+    WeightRule("blocks.{n}.feed_forward.outer.{p}", "h.{n}.mlp.c_proj.{p}", transposed=True),
+    WeightRule("blocks.{n}.feed_forward_norm.{p}", "h.{n}.ln_2.{p}"),
+)
+"""Of GPT and GPT-2 in transformers."""
+
+
 class Gpt(Encoder):
-    """See the top of this file."""
+    """GPT decoder."""
 
     Config: ClassVar[type[ModelConfig]] = GptConfig
     Block: ClassVar[type[PostNormBlock | PreNormBlock]] = PostNormBlock
     context = "left"
-    layout = "marked"
+    input_format = "delimited"
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -52,45 +64,46 @@ class Gpt(Encoder):
         self.initialize()
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
-        cache = state if isinstance(state, Cache | Caches) else None
-        if isinstance(cache, Caches):
-            places = self.positions.weight[cache.lengths][:, None]
+        cache = state if isinstance(state, KVCache | RaggedKVCache) else None
+        if isinstance(cache, RaggedKVCache):
+            positions = self.positions.weight[cache.lengths][:, None]
         else:
-            places = placed(self.positions, batch, start=cache.length if cache else 0)
-        x = self.drop(self.tokens(batch.ids) + places)  # (B, T, D)
+            positions = position_embeddings(self.positions, batch, start=cache.length if cache else 0)
+        x = self.drop(self.tokens(batch.ids) + positions)  # (B, T, D)
 
-        # A cached past has no padding: rows that are read together go on together.
-        allowed = None if cache else visible(batch)
+        # Rows of one cache have equal lengths, so that a cached past has no padding.
+        mask = None if cache else attention_mask(batch)
+        context = AttentionContext(mask, causal=True, cache=cache)
         layers = [x]
         for number, block in enumerate(self.blocks):
-            x = block(x, allowed=allowed, causal=True, cache=cache, layer=number)
+            x = block(x, context, number)
             layers.append(x)
         if cache:
             cache.advance(batch.ids.shape[1])
-        return Encoded(layers=tuple(layers), mask=batch.mask, state=cache, lengths=batch.lengths)
+        return Encoded(layers=tuple(layers), mask=batch.mask, state=cache, packed_lengths=batch.packed_lengths)
 
-    def summarize(self, encoded: Encoded) -> Tensor:
-        return encoded.last()  # it alone has seen the whole row
+    def pool(self, encoded: Encoded) -> Tensor:
+        return encoded.last()  # the only one that attends to the whole sequence
 
-    def stages(self) -> list[nn.Module]:
+    def layer_groups(self) -> list[nn.Module]:
         return [nn.ModuleList([self.tokens, self.positions]), *self.blocks]
 
-    def begin(self, num_rows: int, max_length: int) -> Cache:
+    def new_state(self, num_rows: int, max_length: int) -> KVCache:
         config = self.config
         shape = (config.num_layers, num_rows, config.num_heads, max_length, config.width // config.num_heads)
-        return Cache(shape, self.tokens.weight.device)
+        return KVCache(shape, self.tokens.weight.device)
 
     def initialize(self) -> None:
-        """Small normal weights, zero biases."""
+        """Initialize weights from a normal distribution and biases with zeros."""
         for module in self.modules():
             if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
             if isinstance(module, nn.Linear):
                 nn.init.zeros_(module.bias)
 
-    foreign = Foreign(
+    hf_mapping: ClassVar[HfMapping] = HfMapping(
         model_type="openai-gpt",
-        architectures={**task_classes("OpenAIGPT", "classify"), "next_token": "OpenAIGPTLMHeadModel"},
+        architectures={**task_classes("OpenAIGPT", "classify"), "causal_lm": "OpenAIGPTLMHeadModel"},
         prefix="transformer.",
         settings={
             "vocab_size": "vocab_size",
@@ -102,18 +115,13 @@ class Gpt(Encoder):
             "activation": "afn",
             "epsilon": "layer_norm_epsilon",
         },
-        words={"activation": {"gelu_tanh": "gelu"}},  # which is the other form everywhere else
+        value_names={"activation": {"gelu_tanh": "gelu"}},  # OpenAIGPTModel computes the tanh form under this name
         required={"tie_word_embeddings": True},
-        trunk=(
-            Rename("tokens.weight", "tokens_embed.weight"),
-            Rename("positions.weight", "positions_embed.weight"),
-            Rename("blocks.{n}.attention.query_key_value.{p}", "h.{n}.attn.c_attn.{p}", transposed=True),
-            Rename("blocks.{n}.attention.output.{p}", "h.{n}.attn.c_proj.{p}", transposed=True),
-            Rename("blocks.{n}.attention_norm.{p}", "h.{n}.ln_1.{p}"),
-            Rename("blocks.{n}.feed_forward.inner.{p}", "h.{n}.mlp.c_fc.{p}", transposed=True),
-            Rename("blocks.{n}.feed_forward.outer.{p}", "h.{n}.mlp.c_proj.{p}", transposed=True),
-            Rename("blocks.{n}.feed_forward_norm.{p}", "h.{n}.ln_2.{p}"),
+        encoder_weights=(
+            WeightRule("tokens.weight", "tokens_embed.weight"),
+            WeightRule("positions.weight", "positions_embed.weight"),
+            *BLOCK_WEIGHTS,
         ),
-        heads=task_heads(text="score"),
-        ignored=r"lm_head\.weight|(transformer\.)?(position_ids|h\.\d+\.attn\.bias)",
+        head_weights=task_heads(text="score"),
+        ignored_weights=r"lm_head\.weight|(transformer\.)?(position_ids|h\.\d+\.attn\.bias)",
     )

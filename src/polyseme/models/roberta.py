@@ -1,7 +1,7 @@
-"""RoBERTa: a BERT that is asked for masked tokens alone, of rows that run over document ends (Liu et al., 2019).
+"""RoBERTa: a BERT trained as a masked language model only, on sequences across documents (Liu et al., 2019).
 
-Set apart from BERT in three ways: positions are counted from 2, all tokens are of one segment, and nothing
-is learnt about whole rows, so that a row's first vector stands for it as it is.
+What is unusual: positions start at 2; there is one segment; and without a sentence-pair objective it has no pooler, so
+that the first token's vector represents the sequence and classifiers add a dense layer of their own.
 """
 
 from __future__ import annotations
@@ -12,50 +12,57 @@ from typing import Literal
 from pydantic import Field
 from torch import Tensor, nn
 
+from polyseme.batch import Encoded
+from polyseme.errors import ConfigError
 from polyseme.models.bert import Bert, BertConfig
-from polyseme.models.names import Rename, task_classes, task_heads
-from polyseme.tensors import Encoded
+from polyseme.models.hf_mapping import WeightRule, task_classes, task_heads
+from polyseme.tokenization.config import TokenizerConfig
 
 
 class RobertaConfig(BertConfig):
-    """The sizes of a RoBERTa; the defaults are those of the paper's BASE."""
+    """Sizes of a RoBERTa; the defaults are RoBERTa-base."""
 
     vocab_size: int = Field(50265, ge=1)
     num_segments: int = Field(1, ge=1)
-    activation: Literal["gelu"] = "gelu"  # its head in transformers knows no other
+    activation: Literal["gelu"] = "gelu"  # the only one that the head in transformers supports
     epsilon: float = Field(1e-5, gt=0)
 
 
 class Roberta(Bert):
-    """See the top of this file."""
+    """RoBERTa encoder."""
 
     Config = RobertaConfig
-    pools = False
-    first_position = 2  # fairseq keeps two rows for padding, whose id is 1
+    classifier = "dense"
+    first_position = 2  # fairseq reserves those up to the padding id, 1
 
     def __init__(self, config: RobertaConfig) -> None:
         super().__init__(config)
-        self.pooler = nn.Identity()  # nothing that is asked would train one
+        self.pooler = nn.Identity()  # no objective would train one
         nn.init.zeros_(self.segments.weight)
 
-    def summarize(self, encoded: Encoded) -> Tensor:
+    @classmethod
+    def validate_tokenizer(cls, config: TokenizerConfig) -> None:
+        if config.specials != "roberta":
+            raise ConfigError("tokenizer.specials: RoBERTa counts positions from the id of <pad>; set it to roberta")
+
+    def pool(self, encoded: Encoded) -> Tensor:
         return encoded.first()
 
-    foreign = dataclasses.replace(
-        Bert.foreign,
+    hf_mapping = dataclasses.replace(
+        Bert.hf_mapping,
         model_type="roberta",
-        architectures={**task_classes("Roberta"), "masked": "RobertaForMaskedLM"},
+        architectures={**task_classes("Roberta"), "masked_lm": "RobertaForMaskedLM"},
         prefix="roberta.",
-        larger={"max_length": first_position},
-        absent={"max_length": 510, "num_segments": 2, "epsilon": 1e-12},
-        required={**Bert.foreign.required, "pad_token_id": 1},  # from which it counts positions
-        heads=(
-            Rename("masked.dense.{p}", "lm_head.dense.{p}"),
-            Rename("masked.norm.{p}", "lm_head.layer_norm.{p}"),
-            Rename("masked.bias", "lm_head.bias"),
+        offsets={"max_length": first_position},
+        defaults={"max_length": 510, "num_segments": 2, "epsilon": 1e-12},
+        required={**Bert.hf_mapping.required, "pad_token_id": 1},  # transformers counts positions from it
+        head_weights=(
+            WeightRule("masked_lm.dense.{p}", "lm_head.dense.{p}"),
+            WeightRule("masked_lm.norm.{p}", "lm_head.layer_norm.{p}"),
+            WeightRule("masked_lm.bias", "lm_head.bias"),
             *task_heads(text="classifier.out_proj", dense="classifier.dense"),
-            Rename("choice.head.dense.{p}", "roberta.pooler.dense.{p}"),
+            WeightRule("choice.head.dense.{p}", "roberta.pooler.dense.{p}"),
         ),
-        ignored=r".*position_ids|(roberta\.)?pooler\.dense\.(weight|bias)|lm_head\.decoder\.(weight|bias)",
-        fresh=(),
+        ignored_weights=r".*position_ids|(roberta\.)?pooler\.dense\.(weight|bias)|lm_head\.decoder\.(weight|bias)",
+        optional_weights=(),
     )

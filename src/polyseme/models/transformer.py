@@ -1,8 +1,8 @@
-"""The Transformer: attention and nothing else, from a sentence to its translation (Vaswani et al., 2017).
+"""The Transformer: an encoder–decoder for machine translation built from attention alone (Vaswani et al., 2017).
 
-Set apart from the encoders and decoders that were cut out of it in three ways: it has both, and its decoder looks at
-the top of the encoder in every layer; positions are sines and cosines that nobody has to learn; and one matrix is the
-embedding of both sides and the output layer.
+What is unusual, compared with its descendants: it has both an encoder and a decoder, with cross-attention in every
+decoder layer; positions are fixed sinusoids; and one matrix serves as source embedding, target embedding and output
+layer.
 """
 
 from __future__ import annotations
@@ -13,29 +13,30 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from polyseme.layers.attention import Cache, SelfAttention
-from polyseme.layers.blocks import Activation, BlockConfig, FeedForward, PostNormBlock
+from polyseme.batch import Batch, Encoded, State
+from polyseme.layers.attention import AttentionContext, SelfAttention
 from polyseme.layers.dropout import Dropout
+from polyseme.layers.kv_cache import KVCache
 from polyseme.layers.linear import Linear
-from polyseme.models.base import Encoder, ModelConfig, visible
-from polyseme.models.decoder import Decoded, Decoder, Translator, Writing
-from polyseme.tensors import Batch, Encoded, State
+from polyseme.layers.transformer_block import Activation, BlockConfig, FeedForward, PostNormBlock
+from polyseme.models.base import Encoder, ModelConfig, attention_mask
+from polyseme.models.seq2seq import Decoder, DecoderOutput, DecoderState, Seq2SeqEncoder
 
 
 class TransformerConfig(ModelConfig, BlockConfig):
-    """The sizes of a Transformer; the defaults are those of the paper's base model."""
+    """Sizes of a Transformer; the defaults are those of the paper's base model."""
 
     vocab_size: int = Field(37_000, ge=1)
     max_length: int = Field(512, ge=1)
     width: int = Field(512, ge=2, multiple_of=2)
-    num_layers: int = Field(6, ge=1)  # of the encoder, and as many of the decoder
+    num_layers: int = Field(6, ge=1)  # of the encoder and of the decoder
     num_heads: int = Field(8, ge=1)
     inner_width: int = Field(2048, ge=1)
     activation: Activation = "relu"
 
 
-class Transformer(Translator):
-    """See the top of this file."""
+class Transformer(Seq2SeqEncoder):
+    """Transformer encoder."""
 
     Config = TransformerConfig
     context = "both"
@@ -51,40 +52,40 @@ class Transformer(Translator):
         initialize(self.blocks)
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
-        lengths = batch.lengths or (batch.ids.shape[1],)
-        places = torch.cat([torch.arange(length, device=batch.ids.device) for length in lengths])
-        x = self.embed(batch.ids, places)
-        allowed = visible(batch)
+        lengths = batch.packed_lengths or (batch.ids.shape[1],)
+        positions = torch.cat([torch.arange(length, device=batch.ids.device) for length in lengths])
+        x = self.embed(batch.ids, positions)
+        context = AttentionContext(attention_mask(batch))
         layers = [x]
         for block in self.blocks:
-            x = block(x, allowed=allowed)
+            x = block(x, context)
             layers.append(x)
-        return Encoded(layers=tuple(layers), mask=batch.mask, lengths=batch.lengths)
+        return Encoded(layers=tuple(layers), mask=batch.mask, packed_lengths=batch.packed_lengths)
 
-    def embed(self, ids: Tensor, places: Tensor) -> Tensor:
-        """Layer 0 of tokens that stand at these places of their rows (T,), on either side, (B, T, D)."""
-        x = self.tokens(ids) * math.sqrt(self.config.width) + sinusoids(places, self.config.width)
+    def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """Embed source or target tokens (B, T) at `positions` (T,), (B, T, D)."""
+        x = self.tokens(ids) * math.sqrt(self.config.width) + sinusoids(positions, self.config.width)
         return self.drop(x)  # type: ignore[no-any-return]
 
-    def summarize(self, encoded: Encoded) -> Tensor:
+    def pool(self, encoded: Encoded) -> Tensor:
         return encoded.mean()
 
-    def stages(self) -> list[nn.Module]:
+    def layer_groups(self) -> list[nn.Module]:
         return [self.tokens, *self.blocks]
 
-    def decoder(self) -> Decoder:
+    def new_decoder(self) -> Decoder:
         return TransformerDecoder(self.config)
 
 
-def sinusoids(places: Tensor, width: int) -> Tensor:
-    """PE(pos, 2i) = sin(pos / 10000^(2i / d)), and the cosine of the same at 2i + 1, (T, D)."""
-    rates = 10_000 ** (-torch.arange(0, width, 2, device=places.device) / width)
-    angles = places[:, None] * rates
+def sinusoids(positions: Tensor, width: int) -> Tensor:
+    """Compute PE(pos, 2i) = sin(pos / 10000^(2i / d)) and PE(pos, 2i + 1) = cos(pos / 10000^(2i / d)), (T, D)."""
+    frequencies = 10_000 ** (-torch.arange(0, width, 2, device=positions.device) / width)
+    angles = positions[:, None] * frequencies
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
 
 
 def initialize(module: nn.Module) -> None:
-    """Uniform weights by Glorot and Bengio (2010) and zero biases, as in the paper's program."""
+    """Initialize weights as Glorot and Bengio (2010) and biases with zeros, as in the authors' code (tensor2tensor)."""
     for part in module.modules():
         if isinstance(part, nn.Linear):
             nn.init.xavier_uniform_(part.weight)
@@ -92,7 +93,7 @@ def initialize(module: nn.Module) -> None:
 
 
 class CrossAttention(nn.Module):
-    """Attention of one sequence to another, from which keys and values come."""
+    """Attention from the target to the source."""
 
     def __init__(self, width: int, num_heads: int, dropout: float) -> None:
         super().__init__()
@@ -101,28 +102,28 @@ class CrossAttention(nn.Module):
         self.query = Linear(width, width)
         self.key_value = Linear(width, 2 * width)
         self.output = Linear(width, width)
-        self.maps: list[Tensor] | None = None  # filled while `recording`
+        self.recorded: list[Tensor] | None = None  # attention weights, inside `record_attention`
 
-    def remember(self, x: Tensor) -> Tensor:
-        """The keys and values of what is looked at, (2, B, H, S, D/H)."""
+    def keys_values(self, x: Tensor) -> Tensor:
+        """Compute the keys and values of the source, (2, B, H, S, D/H)."""
         return self.key_value(x).unflatten(-1, (2, self.num_heads, -1)).permute(2, 0, 3, 1, 4)  # type: ignore[no-any-return]
 
-    def forward(self, x: Tensor, remembered: Tensor, allowed: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Mix each token with what it looks at, and say how much it looks where, (B, H, T, S)."""
-        key, value = remembered.unbind(0)
+    def forward(self, x: Tensor, source: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Attend to the keys and values `source`; return the output (B, T, D) and the weights (B, H, T, S)."""
+        key, value = source.unbind(0)
         query = self.query(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, T, D/H)
         scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-1, -2)
-        if allowed is not None:
-            scores = scores.masked_fill(~allowed, float("-inf"))
+        if mask is not None:
+            scores = scores.masked_fill(~mask, float("-inf"))
         weights = scores.softmax(-1)
-        if self.maps is not None:
-            self.maps.append(weights.detach())
+        if self.recorded is not None:
+            self.recorded.append(weights.detach())
         mixed = (self.drop(weights) @ value).transpose(1, 2).flatten(2)
         return self.output(mixed), weights
 
 
 class DecoderBlock(nn.Module):
-    """A step more than in the encoder: between the two it looks at what was read."""
+    """Decoder layer: causal self-attention, cross-attention and a feed-forward network, post-norm."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -134,31 +135,31 @@ class DecoderBlock(nn.Module):
         self.feed_forward_norm = nn.LayerNorm(config.width, eps=config.epsilon)
         self.drop = Dropout(config.dropout)
 
-    def forward(self, x: Tensor, seen: Seen, layer: int) -> tuple[Tensor, Tensor]:
-        attended = self.attention(x, causal=True, cache=seen.cache, layer=layer)
+    def forward(self, x: Tensor, state: TransformerState, layer: int) -> tuple[Tensor, Tensor]:
+        attended = self.attention(x, AttentionContext(causal=True, cache=state.cache), layer)
         x = self.attention_norm(x + self.drop(attended))
-        attended, weights = self.cross_attention(x, seen.remembered[layer], seen.allowed)
+        attended, weights = self.cross_attention(x, state.source[layer], state.mask)
         x = self.cross_attention_norm(x + self.drop(attended))
         return self.feed_forward_norm(x + self.drop(self.feed_forward(x))), weights
 
 
-class Seen(Writing):
-    """Keys and values of the source in each layer, and those of what was written, where it comes token by token."""
+class TransformerState(DecoderState):
+    """Keys and values of the source in each layer, and a cache of those of the target when decoding token by token."""
 
-    def __init__(self, remembered: list[Tensor], allowed: Tensor | None, cache: Cache | None) -> None:
-        self.remembered = remembered
-        self.allowed = allowed  # (B, 1, 1, S)
+    def __init__(self, source: list[Tensor], mask: Tensor | None, cache: KVCache | None) -> None:
+        self.source = source
+        self.mask = mask  # (B, 1, 1, S)
         self.cache = cache
 
     def select(self, rows: Tensor) -> None:
-        self.remembered = [layer[:, rows] for layer in self.remembered]
-        self.allowed = None if self.allowed is None else self.allowed[rows]
+        self.source = [layer[:, rows] for layer in self.source]
+        self.mask = None if self.mask is None else self.mask[rows]
         if self.cache:
             self.cache.select(rows)
 
 
 class TransformerDecoder(Decoder):
-    """Reads what was written from left to right, and all of the source."""
+    """Transformer decoder."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -167,22 +168,22 @@ class TransformerDecoder(Decoder):
         self.blocks = nn.ModuleList(DecoderBlock(config) for _ in range(config.num_layers))
         initialize(self.blocks)
 
-    def begin(self, encoded: Encoded, max_length: int = 0) -> Seen:
+    def new_state(self, encoded: Encoded, max_length: int = 0) -> TransformerState:
         config, top = self.config, encoded.layers[-1]
-        remembered = [block.cross_attention.remember(top) for block in self.blocks]  # type: ignore[operator, union-attr]
-        allowed = None if bool(encoded.mask.all()) else encoded.mask[:, None, None, :]
+        source = [block.cross_attention.keys_values(top) for block in self.blocks]  # type: ignore[operator, union-attr]
+        mask = None if bool(encoded.mask.all()) else encoded.mask[:, None, None, :]
         shape = (config.num_layers, len(top), config.num_heads, max_length, config.width // config.num_heads)
-        return Seen(remembered, allowed, Cache(shape, top.device) if max_length else None)
+        return TransformerState(source, mask, KVCache(shape, top.device) if max_length else None)
 
-    def forward(self, encoder: Encoder, ids: Tensor, writing: Writing) -> Decoded:
-        assert isinstance(encoder, Transformer) and isinstance(writing, Seen)
-        start = writing.cache.length if writing.cache else 0
+    def forward(self, encoder: Encoder, ids: Tensor, state: DecoderState) -> DecoderOutput:
+        assert isinstance(encoder, Transformer) and isinstance(state, TransformerState)
+        start = state.cache.length if state.cache else 0
         x = encoder.embed(ids, torch.arange(start, start + ids.shape[1], device=ids.device))
         for number, block in enumerate(self.blocks):
-            x, weights = block(x, writing, number)
-        if writing.cache:
-            writing.cache.length += ids.shape[1]
-        return Decoded(hidden=x, attention=weights.mean(1))  # of the heads of the top layer
+            x, weights = block(x, state, number)
+        if state.cache:
+            state.cache.advance(ids.shape[1])
+        return DecoderOutput(hidden=x, attention=weights.mean(1))  # over the heads of the top layer
 
     def output(self, encoder: Encoder) -> tuple[Tensor, Tensor | None]:
         return encoder.tokens.weight, None

@@ -1,8 +1,8 @@
-"""ULMFiT: a language model of three LSTM layers that is adapted, then asked (Howard and Ruder, 2018).
+"""ULMFiT: an AWD-LSTM language model for transfer learning (Howard and Ruder, 2018; Merity et al., 2017).
 
-The model is the AWD-LSTM (Merity et al., 2017). Nothing about its layers is unusual; what is dropped while it learns
-is: weights between one moment and the next instead of activations, whole words of the vocabulary, and elsewhere the
-same places at every moment of a row. The last layer is as wide as a word, so that the output is the embedding itself.
+What is unusual is the dropout: DropConnect on the hidden-to-hidden weights, embedding dropout of whole words, and
+elsewhere variational dropout, one mask for all time steps. The last layer has the width of the embeddings, so that the
+output layer can be tied to them.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from polyseme.batch import Batch, Encoded, RecurrentState, State
 from polyseme.layers.dropout import Dropout
 from polyseme.models.base import Context, Encoder, ModelConfig
-from polyseme.tensors import Batch, Encoded, Recurrent, State
 
 
 class UlmfitConfig(ModelConfig):
-    """The sizes of a ULMFiT; the defaults are those of the paper."""
+    """Sizes of a ULMFiT; the defaults are those of the paper."""
 
     vocab_size: int = Field(60_000, ge=1)
-    width: int = Field(400, ge=1)  # of the vector of a word, and of the last layer
-    inner_width: int = Field(1150, ge=1)  # of the layers below it
+    width: int = Field(400, ge=1)  # of the word embeddings and of the last layer
+    inner_width: int = Field(1150, ge=1)  # of the other layers
     num_layers: int = Field(3, ge=1)
-    direction: Literal["forward", "backward"] = "forward"  # backward: rows are read from their end
-    dropout: float = Field(1.0, ge=0, le=1)  # what these shares are multiplied by
-    word_dropout: float = Field(0.05, ge=0, lt=1)  # of the words of the vocabulary
-    input_dropout: float = Field(0.4, ge=0, lt=1)  # of the vectors of words
+    direction: Literal["forward", "backward"] = "forward"  # backward: a right-to-left model
+    dropout: float = Field(1.0, ge=0, le=1)  # multiplies the five probabilities below
+    word_dropout: float = Field(0.05, ge=0, lt=1)  # embedding dropout: whole words of the vocabulary
+    input_dropout: float = Field(0.4, ge=0, lt=1)  # of the embeddings
     layer_dropout: float = Field(0.3, ge=0, lt=1)  # between layers
     output_dropout: float = Field(0.4, ge=0, lt=1)  # of the last layer
-    weight_dropout: float = Field(0.5, ge=0, lt=1)  # of the weights between one moment and the next
+    weight_dropout: float = Field(0.5, ge=0, lt=1)  # DropConnect on the hidden-to-hidden weights
 
 
 class VariationalDropout(Dropout):
-    """Drops the same numbers at every moment of a row (Gal and Ghahramani, 2016)."""
+    """Dropout with one mask for all time steps (Gal and Ghahramani, 2016)."""
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or not self.num_dropped:
@@ -45,11 +45,11 @@ class VariationalDropout(Dropout):
 
 
 class Ulmfit(Encoder):
-    """See the top of this file."""
+    """AWD-LSTM encoder."""
 
     Config = UlmfitConfig
     context: Context = "left"
-    any_length = True
+    unlimited_length = True
 
     def __init__(self, config: UlmfitConfig) -> None:
         super().__init__()
@@ -62,64 +62,64 @@ class Ulmfit(Encoder):
         self.drop_words = Dropout(config.dropout * config.word_dropout)
         self.drop_input = VariationalDropout(config.dropout * config.input_dropout)
         self.drop_between = VariationalDropout(config.dropout * config.layer_dropout)
-        self.drop_output = VariationalDropout(config.dropout * config.output_dropout)  # which the objective applies
+        self.drop_output = VariationalDropout(config.dropout * config.output_dropout)  # applied by the objective
         self.drop_weights = Dropout(config.dropout * config.weight_dropout)
         nn.init.uniform_(self.tokens.weight, -0.1, 0.1)
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
         x = self.tokens(batch.ids)  # (B, T, D)
         if self.training:
-            kept = self.drop_words(x.new_ones(self.config.vocab_size, 1))
-            x = x * kept[batch.ids]
+            keep = self.drop_words(x.new_ones(self.config.vocab_size, 1))
+            x = x * keep[batch.ids]
         layers = [x]
-        order = None if batch.lengths is None and self.context == "left" else _order(batch, self.context)
+        order = None if batch.packed_lengths is None and self.context == "left" else _reading_order(batch, self.context)
         if order:
-            x = x.flatten(0, 1)[order[0]]  # as it is read: rows beside each other, from their end if need be
-        carried = state.carried if state else batch.carried or self.begin(len(x), 0).carried
+            x = x.flatten(0, 1)[order[0]]  # one row per sequence, reversed for a right-to-left model
+        initial = state.recurrent_state if state else batch.initial_state or self.new_state(len(x), 0).recurrent_state
         after = {}
         for number, lstm in enumerate(self.recurrent):
             x = self.drop_between(x) if number else self.drop_input(x)
             weight, recurrent, *biases = lstm.parameters()
-            weights = [weight, self.drop_weights(recurrent), *biases]  # one choice of weights for all moments
+            weights = [weight, self.drop_weights(recurrent), *biases]  # one mask for all time steps
             hidden, cell = f"hidden.{number}", f"cell.{number}"
-            before, read = (carried[hidden][None], carried[cell][None]), []
-            # Layer by layer is as good as chunk by chunk: what a layer reads of a chunk is made of nothing before it.
-            for part in x.split(batch.chunk, 1) if batch.chunk else [x]:
+            before, outputs = (initial[hidden][None], initial[cell][None]), []
+            # Truncating layer by layer equals truncating chunk by chunk: within a chunk no layer reads an earlier one.
+            for part in x.split(batch.bptt_length, 1) if batch.bptt_length else [x]:
                 y, *last = torch.lstm(part, before, weights, True, 1, 0.0, self.training, False, True)
                 before = last[0].detach(), last[1].detach()
-                read.append(y)
-            x = torch.cat(read, 1) if len(read) > 1 else read[0]
+                outputs.append(y)
+            x = torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0]
             after[hidden], after[cell] = last[0][0], last[1][0]
             layers.append(x.flatten(0, 1)[order[1]] if order else x)
-        state = Recurrent(after, batch.ids.shape[1] + (state.length if state else 0))
-        return Encoded(layers=tuple(layers), mask=batch.mask, lengths=batch.lengths, state=state)
+        state = RecurrentState(after, batch.ids.shape[1] + (state.length if state else 0))
+        return Encoded(layers=tuple(layers), mask=batch.mask, packed_lengths=batch.packed_lengths, state=state)
 
-    def begin(self, num_rows: int, max_length: int) -> Recurrent:
-        carried = {}
+    def new_state(self, num_rows: int, max_length: int) -> RecurrentState:
+        zeros = {}
         for number, width in enumerate(self.widths[1:]):
-            nothing = torch.zeros(num_rows, width, device=self.tokens.weight.device)
-            carried[f"hidden.{number}"] = carried[f"cell.{number}"] = nothing
-        return Recurrent(carried)
+            state = torch.zeros(num_rows, width, device=self.tokens.weight.device)
+            zeros[f"hidden.{number}"] = zeros[f"cell.{number}"] = state
+        return RecurrentState(zeros)
 
-    def summarize(self, encoded: Encoded) -> Tensor:
+    def pool(self, encoded: Encoded) -> Tensor:
         return encoded.last() if self.context == "left" else encoded.first()
 
-    def stages(self) -> list[nn.Module]:
+    def layer_groups(self) -> list[nn.Module]:
         return [self.tokens, *self.recurrent]
 
 
-def _order(batch: Batch, context: str) -> tuple[Tensor, Tensor]:
-    """Which token of all is read when, (rows, T), and the other way about, (B, T); padding may be any token."""
+def _reading_order(batch: Batch, context: str) -> tuple[Tensor, Tensor]:
+    """Indices of the tokens in reading order (sequences, T), and the inverse, (B, T); padding may be any token."""
     device = batch.ids.device
-    if batch.lengths is None:
+    if batch.packed_lengths is None:
         lengths, starts = batch.mask.sum(1), torch.arange(len(batch.ids), device=device) * batch.ids.shape[1]
     else:
-        lengths = torch.tensor(batch.lengths, device=device)
+        lengths = torch.tensor(batch.packed_lengths, device=device)
         starts = lengths.cumsum(0) - lengths
-    moments = torch.arange(int(lengths.max()), device=device)
-    places = moments if context == "left" else lengths[:, None] - 1 - moments
-    places = starts[:, None] + places.clamp(min=0).minimum(lengths[:, None] - 1)
-    real = moments < lengths[:, None]
-    back = torch.zeros_like(batch.ids).flatten()
-    back[places[real]] = torch.arange(places.numel(), device=device).view(places.shape)[real]
-    return places, back.view(batch.ids.shape)
+    steps = torch.arange(int(lengths.max()), device=device)
+    order = steps if context == "left" else lengths[:, None] - 1 - steps
+    order = starts[:, None] + order.clamp(min=0).minimum(lengths[:, None] - 1)
+    real = steps < lengths[:, None]
+    inverse = torch.zeros_like(batch.ids).flatten()
+    inverse[order[real]] = torch.arange(order.numel(), device=device).view(order.shape)[real]
+    return order, inverse.view(batch.ids.shape)

@@ -1,7 +1,7 @@
-"""Tell a real dialogue from one with a response from elsewhere (Sun et al., 2019, section 4.2).
+"""Dialogue language modelling: is the response real or from another dialogue (Sun et al., 2019, section 4.2)?
 
-A row has three turns: query, response, query; or two responses, or two queries, by leaving out the turn between.
-Segments say who speaks. Rows are padded, because what is said is mostly short.
+A sequence has three turns: query, response, query (QRQ); or QRR or QQR, which skip the turn between. Segments mark the
+speaker. Sequences are padded, because turns are short.
 """
 
 from __future__ import annotations
@@ -9,70 +9,72 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from polyseme.batch import Batch
 from polyseme.errors import ConfigError
 from polyseme.models.base import Encoder
-from polyseme.objectives.base import Source, generator, required
-from polyseme.objectives.next_sentence import NextSentence, another
-from polyseme.tensors import Batch
-from polyseme.text.tokenizer import Specials
+from polyseme.objectives.base import required_ids
+from polyseme.objectives.next_sentence import NextSentence, other_document
+from polyseme.objectives.sources import TokenSource, rng
+from polyseme.tokenization.config import SpecialTokens
 
 REAL, FAKE = 0, 1
 QUERY, RESPONSE = 0, 1
 
-# Which of four turns in a row, and who speaks them: QRQ, QRR, QQR.
+# Indices among four successive turns, and their speakers, of QRQ, QRR and QQR.
 _TURNS = np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3]])
 _ROLES = np.array([[QUERY, RESPONSE, QUERY], [QUERY, RESPONSE, RESPONSE], [QUERY, QUERY, RESPONSE]])
 
 
-class RealDialogue(NextSentence):
-    """Two scores from the summary of the row: real, fake."""
+class DialogueResponse(NextSentence):
+    """Binary classifier on the pooled sequence."""
 
     name = "dialogue"
-    answers = ("real", "fake")
+    label_names = ("real", "fake")
 
-    def __init__(self, encoder: Encoder, specials: Specials) -> None:
+    def __init__(self, encoder: Encoder, specials: SpecialTokens) -> None:
         super().__init__(encoder, specials)
-        (self.pad,) = required(specials, "pad")
+        (self.pad,) = required_ids(specials, "pad")
         self.end = specials.end
         if encoder.config.num_segments < 2:
-            raise ConfigError("objective.pairs: a dialogue needs segments for who speaks; set model.num_segments=2")
+            raise ConfigError("objective.pairs=dialogue marks speakers by segments; set model.num_segments=2")
 
-    def draw(self, source: Source, *, seed: int, step: int) -> Batch:
-        chance = generator(seed, "rows", step)
+    def draw_batch(self, source: TokenSource, *, seed: int, step: int) -> Batch:
+        generator = rng(seed, "rows", step)
         store, num_rows = source.store, source.num_rows
         longest = (source.length - 4) // 3  # [CLS] turn [SEP] turn [SEP] turn [SEP]
-        turn = np.searchsorted(store.sentences, source.starts(source.length, seed=seed, step=step), side="right") - 1
+        starts = source.sequence_starts(source.length, seed=seed, step=step)
+        turn = np.searchsorted(store.sentences, starts, side="right") - 1
         dialogue = np.searchsorted(store.documents, turn, side="right") - 1
         first, end = store.documents[dialogue], store.documents[dialogue + 1]
-        # A dialogue of three turns has no turn to leave out; one of fewer has fewer.
-        kind = np.where(end - first > 3, chance.integers(3, size=num_rows), 0)
+        # A dialogue of three turns has none to skip; shorter ones give fewer turns.
+        kind = np.where(end - first > 3, generator.integers(3, size=num_rows), 0)
         begin = np.maximum(first, np.minimum(turn, end - 3 - (kind > 0)))
         turns, roles = begin[:, None] + _TURNS[kind], _ROLES[kind]  # (B, 3)
-        there = turns < end[:, None]
+        present = turns < end[:, None]
         response = 2 - roles[:, ::-1].argmax(axis=1)  # the last one
         rows = np.arange(num_rows)
-        fake = (chance.random(num_rows) < 0.5) & there[rows, response]
-        turns[rows, response] = np.where(fake, another(store, begin, chance), turns[rows, response])
+        fake = (generator.random(num_rows) < 0.5) & present[rows, response]
+        turns[rows, response] = np.where(fake, other_document(store, begin, generator), turns[rows, response])
 
         turns = np.minimum(turns, store.num_sentences - 1)
         starts, ends = store.sentences[turns], store.sentences[turns + 1]
-        closed = (source.read(ends - 1) == self.end) & (ends - starts > 1)  # by the end of its document
-        lengths = np.where(there, np.minimum(ends - closed - starts, longest), -1)
-        stops = np.cumsum(lengths + 1, axis=1)  # where each separator stands
+        closed = (source.read(ends - 1) == self.end) & (ends - starts > 1)  # with the end token of its document
+        lengths = np.where(present, np.minimum(ends - closed - starts, longest), -1)
+        stops = np.cumsum(lengths + 1, axis=1)  # positions of the separators
         column = np.arange(source.length)
         ids = np.full((num_rows, source.length), self.pad, dtype=np.int64)
         units = torch.zeros(ids.shape, dtype=torch.uint8)
         segments = np.zeros_like(ids)
         for number in range(3):
             stop = stops[:, number, None]
-            mine = (column >= stop - lengths[:, number, None]) & (column <= stop) & there[:, number, None]
-            places = (starts[:, number, None] + column - stop + lengths[:, number, None])[mine]
-            ids[mine] = source.read(places)
-            segments[mine] = np.broadcast_to(roles[:, number, None], mine.shape)[mine]
-            bits = source.read_units(places)
+            inside = (column >= stop - lengths[:, number, None]) & (column <= stop) & present[:, number, None]
+            positions = (starts[:, number, None] + column - stop + lengths[:, number, None])[inside]
+            ids[inside] = source.read(positions)
+            segments[inside] = np.broadcast_to(roles[:, number, None], inside.shape)[inside]
+            bits = source.read_units(positions)
             if bits is not None:
-                units[torch.from_numpy(mine)] = bits
-            ids[mine & (column == stop)] = self.separator
+                units[torch.from_numpy(inside)] = bits
+            ids[inside & (column == stop)] = self.separator
         ids[:, 0] = self.start
         batch = Batch(
             ids=torch.from_numpy(ids),
@@ -80,4 +82,4 @@ class RealDialogue(NextSentence):
             segments=torch.from_numpy(segments),
             units=None if store.units is None else units,
         )
-        return batch.labelled(self.name, torch.from_numpy(np.where(fake, FAKE, REAL)))
+        return batch.with_labels(self.name, torch.from_numpy(np.where(fake, FAKE, REAL)))

@@ -1,8 +1,8 @@
-"""Tell whether the second half of a row follows the first (Devlin et al., 2018, section 3.1).
+"""Next-sentence prediction: does the second part of a sequence follow the first (Devlin et al., 2018, section 3.1)?
 
-Rows are filled to the last token: a row is a stretch of text cut in two at a sentence end, and for half of
-the rows the second part is taken from elsewhere. Where the only cut is the end of a document, what follows
-is another text, so the pair counts as not following; the paper's code does the same with lone sentences.
+Sequences have no padding: each is a span of text cut in two at a sentence boundary, and half of them get a second part
+from elsewhere. Where the only boundary is the end of a document, another text follows, so that the label is ELSEWHERE;
+the authors' code does the same with documents of one sentence.
 """
 
 from __future__ import annotations
@@ -15,94 +15,106 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from polyseme.arrays import Flags, Integers
+from polyseme.batch import Batch, Encoded, LossOutput
+from polyseme.datasets.token_store import TokenStore
 from polyseme.models.base import Encoder
 from polyseme.models.bert import initialize
-from polyseme.objectives.base import Objective, Source, generator, required
-from polyseme.tensors import Batch, Encoded, Outcome
-from polyseme.text.store import Store
-from polyseme.text.tokenizer import Specials
-from polyseme.text.utf16 import Flags, Numbers
+from polyseme.objectives.base import Objective, required_ids
+from polyseme.objectives.sources import TokenSource, rng
+from polyseme.tokenization.config import SpecialTokens
 
 FOLLOWS, ELSEWHERE = 0, 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cuts:
-    """Stretches of text, one a row, each cut in two, and where else a second part could come from."""
+class CutSpans:
+    """Spans of text, one per sequence, each cut in two, and another place for a second part."""
 
-    begin: Numbers
+    begin: Integers
     length: int
-    cut: Numbers  # the length of the first part
-    last: Numbers  # the length of the sentence before the cut
-    apart: Flags  # cut at the end of a document
-    elsewhere: Numbers  # where a sentence of another document begins
+    cut: Integers  # length of the first part
+    last_sentence: Integers  # length of the sentence before the cut
+    at_document_end: Flags  # whether the cut is there
+    elsewhere: Integers  # start of a sentence of another document
 
 
 class NextSentence(Objective):
-    """Two scores from the summary of the row: it follows, it does not."""
+    """Binary classifier on the pooled sequence."""
 
-    name: ClassVar[str] = "next"
-    answers = ("follows", "elsewhere")
+    name: ClassVar[str] = "next_sentence"
+    label_names = ("follows", "elsewhere")
 
-    def __init__(self, encoder: Encoder, specials: Specials) -> None:
+    def __init__(self, encoder: Encoder, specials: SpecialTokens) -> None:
         super().__init__()
-        self.start, self.separator = required(specials, "start", "separator")
-        # A family without segments tells the parts apart by a second separator (Liu et al., 2019).
+        self.start, self.separator = required_ids(specials, "start", "separator")
+        # A family without segments marks the boundary by a second separator (Liu et al., 2019).
         self.num_between = 1 if encoder.config.num_segments > 1 else 2
         self.output = nn.Linear(encoder.widths[-1], 2)
         self.apply(initialize)
 
-    def draw(self, source: Source, *, seed: int, step: int) -> Batch:
-        chance = generator(seed, "rows", step)
+    def draw_batch(self, source: TokenSource, *, seed: int, step: int) -> Batch:
+        generator = rng(seed, "rows", step)
         store, num_rows = source.store, source.num_rows
         inside = source.length - 2 - self.num_between  # [CLS] first [SEP] second [SEP]
-        # Rows begin where a sentence does.
-        sentence = np.searchsorted(store.sentences, source.starts(inside, seed=seed, step=step), side="right") - 1
+        # Spans begin at the start of a sentence.
+        starts = source.sequence_starts(inside, seed=seed, step=step)
+        sentence = np.searchsorted(store.sentences, starts, side="right") - 1
         begin = store.sentences[sentence]
-        # Cut at one of the sentence ends inside the row, or in the middle of a sentence that fills it.
+        # Cut at one of the sentence boundaries inside, or in the middle of a sentence that fills the span.
         last = np.searchsorted(store.sentences, begin + inside, side="left") - 1
-        cut_sentence = sentence + 1 + (chance.random(num_rows) * np.maximum(last - sentence, 0)).astype(np.int64)
-        whole = last > sentence
-        cut = np.where(whole, store.sentences[np.minimum(cut_sentence, last)], begin + inside // 2) - begin
-        before = np.where(whole, store.sentences[cut_sentence] - store.sentences[cut_sentence - 1], 1)
-        apart = whole & (store.documents[np.searchsorted(store.documents, cut_sentence)] == cut_sentence)
-        changed = chance.random(num_rows) < 0.5
-        elsewhere = store.sentences[another(store, sentence, chance)]
-        cuts = Cuts(begin=begin, length=inside, cut=cut, last=before, apart=apart, elsewhere=elsewhere)
-        first, num_first, second, label = self.arrange(cuts, changed, chance)
+        offset = (generator.random(num_rows) * np.maximum(last - sentence, 0)).astype(np.int64)
+        cut_sentence = sentence + 1 + offset
+        several = last > sentence
+        cut = np.where(several, store.sentences[np.minimum(cut_sentence, last)], begin + inside // 2) - begin
+        last_sentence = np.where(several, store.sentences[cut_sentence] - store.sentences[cut_sentence - 1], 1)
+        at_end = several & (store.documents[np.searchsorted(store.documents, cut_sentence)] == cut_sentence)
+        replace = generator.random(num_rows) < 0.5
+        elsewhere = store.sentences[other_document(store, sentence, generator)]
+        spans = CutSpans(
+            begin=begin,
+            length=inside,
+            cut=cut,
+            last_sentence=last_sentence,
+            at_document_end=at_end,
+            elsewhere=elsewhere,
+        )
+        first, num_first, second, label = self.arrange(spans, replace, generator)
 
         column = np.arange(source.length)[None, :]
         end = num_first[:, None] + 1  # of the first part
-        behind = column >= end + self.num_between
-        # A separator stands where the text would go on: a unit that is cut there then holds a special token.
-        places = column - 1 + np.where(behind, second[:, None] + 1 - end - self.num_between, first[:, None])
-        ids = source.read(places)
-        ids[~behind & (column >= end)] = ids[:, -1] = self.separator
+        in_second = column >= end + self.num_between
+        # A separator replaces the next token of the text: a unit cut there contains one and is not masked.
+        positions = column - 1 + np.where(in_second, second[:, None] + 1 - end - self.num_between, first[:, None])
+        ids = source.read(positions)
+        ids[~in_second & (column >= end)] = ids[:, -1] = self.separator
         ids[:, 0] = self.start
-        segments = torch.from_numpy(behind.astype(np.int64)) if self.num_between == 1 else None
-        batch = Batch.of(torch.from_numpy(ids), segments=segments, units=source.read_units(places))
-        return batch.labelled(self.name, torch.from_numpy(label))
+        segments = torch.from_numpy(in_second.astype(np.int64)) if self.num_between == 1 else None
+        batch = Batch.of(torch.from_numpy(ids), segments=segments, units=source.read_units(positions))
+        return batch.with_labels(self.name, torch.from_numpy(label))
 
     def arrange(
-        self, cuts: Cuts, changed: Flags, chance: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-        """Where the first part begins and how long it is, where the second begins, and the label."""
-        label = np.where(cuts.apart | changed, ELSEWHERE, FOLLOWS)
-        return cuts.begin, cuts.cut, np.where(label == ELSEWHERE, cuts.elsewhere, cuts.begin + cuts.cut), label
+        self, spans: CutSpans, changed: Flags, generator: np.random.Generator
+    ) -> tuple[Integers, Integers, Integers, Integers]:
+        """Begin and length of the first part, begin of the second part, and the label."""
+        label = np.where(spans.at_document_end | changed, ELSEWHERE, FOLLOWS)
+        second = np.where(label == ELSEWHERE, spans.elsewhere, spans.begin + spans.cut)
+        return spans.begin, spans.cut, second, label
 
-    def cost(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Outcome:
-        scores = self.output(encoder.summarize(encoded))  # (B, 2)
+    def loss(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> LossOutput:
+        logits = self.output(encoder.pool(encoded))  # (B, 2)
         labels = batch.labels[self.name]
-        loss = F.cross_entropy(scores, labels, reduction="sum")
-        return Outcome(losses={self.name: loss}, correct={self.name: (scores.argmax(-1) == labels).sum()})
+        loss = F.cross_entropy(logits, labels, reduction="sum")
+        return LossOutput(losses={self.name: loss}, correct={self.name: (logits.argmax(-1) == labels).sum()})
 
 
-def another(store: Store, sentence: Numbers, chance: np.random.Generator) -> Numbers:
-    """A sentence of another document of its language for each, or any sentence of the only one."""
+def other_document(store: TokenStore, sentence: Integers, generator: np.random.Generator) -> Integers:
+    """For each sentence, a sentence of another document in its language, or of the only document."""
     document = np.searchsorted(store.documents, sentence, side="right") - 1
-    firsts = np.searchsorted(store.documents, np.searchsorted(store.sentences, [*store.languages, store.num_tokens]))
+    bounds = np.searchsorted(store.sentences, [*store.language_starts, store.num_tokens])
+    firsts = np.searchsorted(store.documents, bounds)
     language = np.searchsorted(firsts, document, side="right") - 1
     first, number = firsts[language], np.diff(firsts)[language]  # of the documents of its language
-    document = first + (document - first + 1 + chance.integers(np.maximum(1, number - 1))) % number
+    document = first + (document - first + 1 + generator.integers(np.maximum(1, number - 1))) % number
     first, end = store.documents[document], store.documents[document + 1]
-    return np.asarray(first + (chance.random(len(sentence)) * (end - first)), dtype=np.int64)
+    return np.asarray(first + (generator.random(len(sentence)) * (end - first)), dtype=np.int64)

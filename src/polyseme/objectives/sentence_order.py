@@ -1,35 +1,37 @@
-"""Tell whether the two halves of a row have been swapped (Lan et al., 2019, section 3.1).
+"""Sentence-order prediction: are the two parts of a sequence swapped (Lan et al., 2019, section 3.1)?
 
-Harder than telling whether they belong together, which their topics give away. Where a document ends at the cut,
-there is only one half: the other is taken from elsewhere, and the pair counts as swapped, as in the paper's code.
+Harder than next-sentence prediction, which the topics of the two parts give away. Where the cut is the end of a
+document, the other part comes from elsewhere and the label is SWAPPED, as in the authors' code.
 
-A row is full, so that its later half ends in the middle of a sentence. The earlier one is cut short too: if it ended
-with its sentence, that alone would give the order away (it did: 96 % after three minutes).
+Sequences have no padding, so that the later part ends in the middle of a sentence. The earlier part is truncated too:
+otherwise its complete last sentence would reveal the order (96 % accuracy after three minutes).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from polyseme.objectives.next_sentence import Cuts, NextSentence
-from polyseme.text.utf16 import Flags, Numbers
+from polyseme.arrays import Flags, Integers
+from polyseme.objectives.next_sentence import CutSpans, NextSentence
 
 IN_ORDER, SWAPPED = 0, 1
 
 
 class SentenceOrder(NextSentence):
-    """Two scores from the summary of the row: in order, swapped."""
+    """Binary classifier on the pooled sequence."""
 
-    name = "order"
-    answers = ("in order", "swapped")
+    name = "sentence_order"
+    label_names = ("in order", "swapped")
 
     def arrange(
-        self, cuts: Cuts, changed: Flags, chance: np.random.Generator
-    ) -> tuple[Numbers, Numbers, Numbers, Numbers]:
-        swapped = changed & ~cuts.apart
-        begin, middle = cuts.begin, cuts.begin + cuts.cut
-        length = cuts.cut - (chance.random(len(begin)) * cuts.last).astype(np.int64)  # of the earlier half
+        self, spans: CutSpans, changed: Flags, generator: np.random.Generator
+    ) -> tuple[Integers, Integers, Integers, Integers]:
+        swapped = changed & ~spans.at_document_end
+        begin, middle = spans.begin, spans.begin + spans.cut
+        length = spans.cut - (generator.random(len(begin)) * spans.last_sentence).astype(
+            np.int64
+        )  # of the earlier part
         first = np.where(swapped, middle, begin)
-        num_first = np.where(swapped, cuts.length - length, length)
-        second = np.where(cuts.apart, cuts.elsewhere, np.where(swapped, begin, middle))
-        return first, num_first, second, np.where(cuts.apart | changed, SWAPPED, IN_ORDER)
+        num_first = np.where(swapped, spans.length - length, length)
+        second = np.where(spans.at_document_end, spans.elsewhere, np.where(swapped, begin, middle))
+        return first, num_first, second, np.where(spans.at_document_end | changed, SWAPPED, IN_ORDER)

@@ -1,9 +1,9 @@
-"""Write the translation of a row, token by token (Vaswani et al., 2017; McCann et al., 2017).
+"""Translation: predict the target sentence token by token (Vaswani et al., 2017; McCann et al., 2017).
 
-A batch has pairs of about the same length, as many as fill it.
+A batch holds sentence pairs of about the same length, up to a number of tokens.
 
-The answer is smoothed: a share of it lies evenly on all tokens but the padding (Szegedy et al., 2016). What that adds
-to the cost is linear in the scores, and needs no second softmax.
+Targets are smoothed: a fraction of the probability is uniform over all tokens but the padding (label smoothing; Szegedy
+et al., 2016). The term this adds to the loss is linear in the logits and needs no second softmax.
 """
 
 from __future__ import annotations
@@ -16,108 +16,108 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
+from polyseme.arrays import Integers
+from polyseme.batch import IGNORED, Batch, Encoded, LossOutput
+from polyseme.datasets.token_store import TokenStore, find_parallel_pairs
 from polyseme.errors import ConfigError, DataError
 from polyseme.layers.linear import linear
-from polyseme.layers.softmax import linear_cross_entropy, token_nats
+from polyseme.layers.linear_cross_entropy import linear_cross_entropy, token_nll
 from polyseme.models.base import Encoder
-from polyseme.models.decoder import Translator
-from polyseme.objectives.base import Objective, ObjectiveConfig, Source, required
-from polyseme.objectives.by_length import Batches
-from polyseme.tensors import IGNORED, Batch, Encoded, Outcome
-from polyseme.text.parallel import find_pairs
-from polyseme.text.store import Store
-from polyseme.text.tokenizer import Specials
-from polyseme.text.utf16 import Numbers
+from polyseme.models.seq2seq import Seq2SeqEncoder
+from polyseme.objectives.base import Objective, ObjectiveConfig, required_ids
+from polyseme.objectives.bucketing import LengthBuckets
+from polyseme.objectives.sources import TokenSource
+from polyseme.tokenization.config import SpecialTokens
 
 
 class TranslationConfig(ObjectiveConfig):
-    """How sure an answer should be."""
+    """Settings of a translation objective."""
 
     kind: Literal["translation"] = "translation"
-    smoothing: float = Field(0.1, ge=0, lt=1)  # the share of an answer that lies evenly on all tokens
+    smoothing: float = Field(0.1, ge=0, lt=1)  # label smoothing ε
 
     @property
-    def uses_pairs(self) -> bool:
+    def uses_parallel_text(self) -> bool:
         return True
 
 
 class Translation(Objective):
-    """The head is a whole decoder, which reads all of the source and what was written before."""
+    """Sequence-to-sequence objective, whose head is a decoder."""
 
-    def __init__(self, config: TranslationConfig, encoder: Encoder, specials: Specials) -> None:
+    def __init__(self, config: TranslationConfig, encoder: Encoder, specials: SpecialTokens) -> None:
         super().__init__()
-        if not isinstance(encoder, Translator):
-            raise ConfigError("objective.kind: this family does not translate; leave it as it is")
+        if not isinstance(encoder, Seq2SeqEncoder):
+            raise ConfigError("objective.kind=translation needs a sequence-to-sequence family; remove the setting")
         self.smoothing = config.smoothing
-        self.pad, self.unknown, self.start, self.end = required(specials, "pad", "unknown", "start", "end")
-        self.decoder = encoder.decoder()
-        self._cuts: tuple[object, Batches, Numbers] | None = None
+        self.pad, self.unknown, self.start, self.end = required_ids(specials, "pad", "unknown", "start", "end")
+        self.decoder = encoder.new_decoder()
+        self._cached: tuple[object, LengthBuckets, Integers] | None = None
 
-    def draw(self, source: Source, *, seed: int, step: int) -> Batch:
+    def draw_batch(self, source: TokenSource, *, seed: int, step: int) -> Batch:
         store = source.store
         first = self._pairs(source, seed, step)
         ids = _padded(store, first, IGNORED)
         real = ids != IGNORED
         labels = _padded(store, first + 1, IGNORED)
-        # What the decoder has no word for stands for all of these.
+        # Words outside the target vocabulary become the unknown token.
         labels = labels.where(labels < self.decoder.vocab_size, self.unknown)
         batch = Batch(ids=ids.where(real, self.pad), mask=real)
-        return batch.labelled("translation", labels)
+        return batch.with_labels("translation", labels)
 
-    def _pairs(self, source: Source, seed: int, step: int) -> Numbers:
-        """The first sentence of each pair of a step."""
+    def _pairs(self, source: TokenSource, seed: int, step: int) -> Integers:
+        """Index of the first sentence of each pair of a step."""
         num_tokens = source.num_rows * source.length
         key = (source.store.fingerprint, source.length, num_tokens)
-        kept = self._cuts  # another thread may draw from another text
-        if kept is None or kept[0] != key:
-            kept = self._cuts = key, *_cut(source.store, source.length, num_tokens)
-        _, batches, first = kept
-        return first[batches.draw(seed=seed, step=step)]
+        cached = self._cached  # read once: another thread may replace it
+        if cached is None or cached[0] != key:
+            cached = self._cached = key, *_bucket_pairs(source.store, source.length, num_tokens)
+        _, buckets, first = cached
+        return first[buckets.draw(seed=seed, step=step)]
 
-    def cost(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Outcome:
+    def loss(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> LossOutput:
         labels = batch.labels["translation"]
-        scored = labels != IGNORED
-        before = F.pad(labels.where(scored, self.pad)[:, :-1], (1, 0), value=self.start)
-        hidden = self.decoder(encoder, before, self.decoder.begin(encoded)).hidden[scored]
-        targets, (weight, bias) = labels[scored], self.decoder.output(encoder)
+        predicted = labels != IGNORED
+        inputs = F.pad(labels.where(predicted, self.pad)[:, :-1], (1, 0), value=self.start)
+        hidden = self.decoder(encoder, inputs, self.decoder.new_state(encoded)).hidden[predicted]
+        targets, (weight, bias) = labels[predicted], self.decoder.output(encoder)
         if self.training:
             loss = linear_cross_entropy(hidden, weight, bias, targets)
             if self.smoothing:
                 loss = loss + self.smoothing * self._margin(hidden, weight, bias, targets)
-            return Outcome(losses={"translation": loss})
-        nats, right = token_nats(hidden, weight, bias, targets)
-        return Outcome(losses={"translation": nats.sum()}, correct={"translation": right.sum()})
+            return LossOutput(losses={"translation": loss})
+        nll, correct = token_nll(hidden, weight, bias, targets)
+        return LossOutput(losses={"translation": nll.sum()}, correct={"translation": correct.sum()})
 
     def _margin(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
-        """By how much the scores of the targets are above the mean of all but the padding, summed."""
+        """Target logit minus the mean logit of all tokens but the padding, summed."""
         others = torch.arange(len(weight), device=weight.device) != self.pad
-        share = others.to(weight.dtype) / others.sum()
-        margin = (hidden * (F.embedding(targets, weight) - share @ weight)).sum()
-        return margin if bias is None else margin + (bias[targets] - share @ bias).sum()
+        uniform = others.to(weight.dtype) / others.sum()
+        margin = (hidden * (F.embedding(targets, weight) - uniform @ weight)).sum()
+        return margin if bias is None else margin + (bias[targets] - uniform @ bias).sum()
 
     def logits(self, encoder: Encoder, hidden: Tensor) -> Tensor:
-        """Scores of every token as the next one, (…, V)."""
+        """Logits of the next token, (…, V)."""
         return linear(hidden, *self.decoder.output(encoder))
 
 
-def _cut(store: Store, length: int, num_tokens: int) -> tuple[Batches, Numbers]:
-    """Batches of at most `num_tokens`, padding counted, of pairs with sides of at most `length`; and their firsts."""
-    first = find_pairs(store)
+def _bucket_pairs(store: TokenStore, length: int, num_tokens: int) -> tuple[LengthBuckets, Integers]:
+    """Bucket pairs of sentences of up to `length` tokens into batches of up to `num_tokens`, padding included."""
+    first = find_parallel_pairs(store)
     longest = np.maximum(np.diff(store.sentences)[first], np.diff(store.sentences)[first + 1])
     fitting = longest <= length
     first, longest = first[fitting], longest[fitting]
     if not len(first):
-        raise DataError(f"there is no pair of sentences of at most {length} tokens; set a larger data.length")
+        raise DataError(f"no sentence pair has at most {length} tokens per sentence; set a larger data.sequence_length")
     lengths, bounds = np.sort(longest), [0]
     while bounds[-1] < len(lengths):
-        most = num_tokens // (2 * lengths[bounds[-1]])
-        last = lengths[min(bounds[-1] + max(1, most), len(lengths)) - 1]
+        num_rows = num_tokens // (2 * lengths[bounds[-1]])
+        last = lengths[min(bounds[-1] + max(1, num_rows), len(lengths)) - 1]
         bounds.append(min(bounds[-1] + max(1, num_tokens // (2 * last)), len(lengths)))
-    return Batches(longest, np.array(bounds)), first
+    return LengthBuckets(longest, np.array(bounds)), first
 
 
-def _padded(store: Store, sentences: Numbers, padding: int) -> Tensor:
-    """The tokens of some sentences, one a row."""
+def _padded(store: TokenStore, sentences: Integers, padding: int) -> Tensor:
+    """Tokens of sentences, one per row, padded."""
     starts = store.sentences[sentences]
     lengths = store.sentences[sentences + 1] - starts
     column = np.arange(lengths.max())

@@ -1,56 +1,70 @@
-"""The tasks: one file each, and this table."""
+"""The tasks that models are fine-tuned for: one module per task, and the table of them."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from polyseme.config import nearest
+from polyseme.config import suggest_name
 from polyseme.errors import ConfigError
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import LanguageModel, Task, TaskConfig, Tuning, TuningConfig
-from polyseme.tasks.choice import Choice, ChoiceConfig
-from polyseme.tasks.classify import Classify, ClassifyConfig
+from polyseme.tasks import classification, extractive_qa, multiple_choice, sequence_labelling, text_similarity
+from polyseme.tasks.base import Task
+from polyseme.tasks.config import FineTuningConfig, TaskConfig
 from polyseme.tasks.cross_view import UNLABELLED, CrossView
-from polyseme.tasks.similarity import Similarity, SimilarityConfig
-from polyseme.tasks.span import Span, SpanConfig
-from polyseme.tasks.tag import Tag, TagConfig
+from polyseme.tasks.finetuning import FineTuningObjective, LanguageModel
+from polyseme.tasks.spec import TaskSpec
 
-__all__ = ["TASKS", "Task", "TaskConfig", "Tuning", "TuningConfig", "build_tuning", "read_task"]
+__all__ = [
+    "TASKS",
+    "FineTuningConfig",
+    "FineTuningObjective",
+    "Task",
+    "TaskConfig",
+    "TaskSpec",
+    "build_finetuning_objective",
+    "parse_task",
+    "task_spec",
+]
 
-TASKS: dict[str, tuple[type[TaskConfig], Callable[..., Task[Any, Any]]]] = {
-    "classify": (ClassifyConfig, Classify),
-    "pair": (ClassifyConfig, Classify),
-    "similarity": (SimilarityConfig, Similarity),
-    "choice": (ChoiceConfig, Choice),
-    "tag": (TagConfig, Tag),
-    "span": (SpanConfig, Span),
+TASKS: dict[str, TaskSpec] = {
+    spec.kind: spec
+    for spec in (
+        classification.TEXT,
+        classification.PAIR,
+        text_similarity.SPEC,
+        multiple_choice.SPEC,
+        sequence_labelling.SPEC,
+        extractive_qa.SPEC,
+    )
 }
 
-# Names of weights and losses are made of those of tasks, beside these.
-_TAKEN = {"lower", "upper", "views", "drop", UNLABELLED, LanguageModel.name}
+# Names of weights and losses contain the names of tasks, and these are used otherwise.
+_RESERVED = {"lower", "upper", "views", "drop", UNLABELLED, LanguageModel.name}
 
 
-def read_task(kind: str, *, group: str = "task", **settings: Any) -> TaskConfig:
-    """The settings of a task."""
+def task_spec(kind: str, *, group: str = "task") -> TaskSpec:
+    """Return the spec of a kind of task."""
     if kind not in TASKS:
-        raise ConfigError(f"{group}.kind: {kind!r:.60} is no task{nearest(kind, TASKS)}")
-    return TASKS[kind][0].parse({"kind": kind, **settings}, group=group)
+        raise ConfigError(f"{group}.kind: {kind!r:.60} is not a task{suggest_name(kind, TASKS)}")
+    return TASKS[kind]
 
 
-def build_tuning(tasks: Mapping[str, TaskConfig], config: TuningConfig, encoder: Encoder) -> Tuning:
-    """What a recipe tunes an encoder for: tasks by name."""
+def parse_task(kind: str, *, group: str = "task", **settings: object) -> TaskConfig:
+    """Validate the settings of a task."""
+    return task_spec(kind, group=group).Config.parse({"kind": kind, **settings}, group=group)
+
+
+def build_finetuning_objective(
+    tasks: Mapping[str, TaskConfig], config: FineTuningConfig, encoder: Encoder
+) -> FineTuningObjective:
+    """Build the heads of tasks, by name, for an encoder."""
     for name in tasks:
-        if name in _TAKEN or not name or "." in name:
-            raise ConfigError(f"tasks.{name}: a task cannot be called that; choose another name, without dots")
-    if config.texts == "apart":
-        _read_apart(tasks, encoder)
+        if name in _RESERVED or not name or "." in name:
+            raise ConfigError(f"tasks.{name}: this name is reserved; choose another one, without dots")
+    if config.text_pairs == "bi_encoder":
+        for name, task in tasks.items():
+            if task.kind not in ("pair", "similarity", "choice"):
+                raise ConfigError(f"finetuning.text_pairs: {name} does not compare texts; remove this setting")
+        encoder.input_format = "bi_encoder"
     if config.method == "cvt":
         return CrossView(tasks, config, encoder)
-    parts = {name: TASKS[task.kind][1](name, task, config, encoder) for name, task in tasks.items()}
-    return Tuning(parts, config, encoder)
-
-
-def _read_apart(tasks: Mapping[str, TaskConfig], encoder: Encoder) -> None:
-    for name, task in tasks.items():
-        if task.kind not in ("pair", "similarity", "choice"):
-            raise ConfigError(f"tuning.texts: {name} is not about texts that are compared; leave this setting away")
-    encoder.layout = "apart"
+    parts = {name: TASKS[task.kind].Head(name, task, config, encoder) for name, task in tasks.items()}
+    return FineTuningObjective(parts, config, encoder)

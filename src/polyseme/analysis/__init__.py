@@ -1,0 +1,1 @@
+"""Analysis of trained models: attention, layer probing, word senses."""

@@ -1,0 +1,251 @@
+"""Attention weights of every head and layer, by token and by word (Vig, 2019; Clark et al., 2019)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+
+from polyseme.analysis.attention_heads import HeadStatistics, head_statistics
+from polyseme.analysis.attention_page import attention_page
+from polyseme.arrays import Floats
+from polyseme.batch import Batch
+from polyseme.corpora.utf16_text import replace_surrogates
+from polyseme.errors import CheckpointError, ConfigError, DataError
+from polyseme.inference.beam_search import BeamSearchConfig, cross_attention, translate_ids
+from polyseme.layers.attention import SelfAttention, record_attention
+from polyseme.models.base import Encoder
+from polyseme.models.transformer import CrossAttention
+from polyseme.objectives.translation import Translation
+from polyseme.tokenization.masking_units import WORD, MaskingUnits, MaskingUnitsConfig, mark_continuations
+from polyseme.tokenization.templates import Template
+from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.tokenization.word_segmentation import choose_segmenter
+
+Span = tuple[int, int]
+_SPACE = "␣"  # shown for a token of white space only
+_NOTEBOOK_HEIGHT = 900  # pixels
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenSequence:
+    """The tokens of a text, grouped into words."""
+
+    tokens: list[str]  # as in the vocabulary
+    display: list[str]  # as in the text; ## marks the continuation of a word
+    word_spans: list[Span]  # the first token of each word and the end; they cover all tokens
+    word_texts: list[str]  # as in the text
+    is_special: list[bool]  # [CLS], [SEP] and their equivalents
+
+    def by_word(self) -> TokenSequence:
+        """The sequence with words as tokens."""
+        return TokenSequence(
+            tokens=self.word_texts,
+            display=self.word_texts,
+            word_spans=[(index, index + 1) for index in range(len(self.word_texts))],
+            word_texts=self.word_texts,
+            is_special=[self.is_special[first] for first, _ in self.word_spans],
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Attention:
+    """Attention weights from queries to keys; those of a query sum to 1."""
+
+    model: str
+    name: str  # self-attention, or what the keys of cross-attention are
+    texts: list[str]
+    queries: TokenSequence
+    keys: TokenSequence  # the queries, or the source of a translation
+    weights: Floats  # (layers, heads, queries, keys)
+    causal: bool
+    num_truncated: int = 0  # tokens beyond the maximum length of the model
+    cross: Attention | None = None  # cross-attention from the model's translation, if it translates
+
+    @property
+    def tokens(self) -> list[str]:
+        """The query tokens."""
+        return self.queries.tokens
+
+    @property
+    def word_spans(self) -> list[Span]:
+        """The query tokens of each word."""
+        return self.queries.word_spans
+
+    @cached_property
+    def heads(self) -> list[HeadStatistics]:
+        """Statistics of each head, layer by layer."""
+        is_cross = self.keys is not self.queries
+        return head_statistics(self.weights, self.keys.is_special, causal=self.causal, cross=is_cross)
+
+    def table(self) -> list[dict[str, Any]]:
+        """The statistics as rows of a table."""
+        return [dataclasses.asdict(head) for head in self.heads]
+
+    def by_word(self) -> Attention:
+        """Attention between words: summed over the tokens of a key, averaged over those of a query (Clark et al.)."""
+        columns, rows = (np.array(part.word_spans, dtype=np.int64).T for part in (self.keys, self.queries))
+        weights = np.add.reduceat(self.weights, columns[0], axis=3)
+        weights = np.add.reduceat(weights, rows[0], axis=2) / (rows[1] - rows[0])[:, None].astype(np.float32)
+        queries = self.queries.by_word()
+        keys = queries if self.keys is self.queries else self.keys.by_word()
+        cross = self.cross and self.cross.by_word()
+        return dataclasses.replace(self, queries=queries, keys=keys, weights=weights, cross=cross)
+
+    def page(self, *others: Attention) -> str:
+        """A stand-alone HTML page, with the attention for other texts side by side."""
+        return attention_page([self, *others])
+
+    def _repr_html_(self) -> str:
+        """The representation in a notebook."""
+        attributes = f'sandbox="allow-scripts" width="100%" height="{_NOTEBOOK_HEIGHT}" style="border: 0"'
+        return f'<iframe srcdoc="{escape(self.page())}" {attributes}></iframe>'
+
+
+@torch.inference_mode()
+def compute_attention(
+    encoder: Encoder,
+    tokenizer: Tokenizer,
+    text: str,
+    pair: str | None = None,
+    *,
+    model: str,
+    family: str,
+    head: Translation | None = None,
+) -> Attention:
+    """The attention weights for a text or a pair of texts; with a translation `head`, its cross-attention too."""
+    has_self_attention = any(isinstance(module, SelfAttention) for module in encoder.modules())
+    if not has_self_attention and head is None:
+        raise ConfigError(f"{family} has no attention weights; choose a Transformer such as bert or gpt2, or cove")
+    if pair is not None and encoder.input_format != "cross_encoder":
+        raise ConfigError(f"{family} does not encode text pairs; pass one text, or compare two texts side by side")
+    texts = [replace_surrogates(given) for given in (text, pair) if given is not None]
+    ids, segments, queries = _tokenize(tokenizer, texts, encoder.config.max_length)
+    num_tokens = sum(map(len, tokenizer.encode_ids(texts))) + _template(tokenizer, texts).num_specials
+    shared: dict[str, Any] = {"model": model, "texts": texts, "num_truncated": num_tokens - len(ids)}
+    cross = _translate(encoder, tokenizer, head, ids, queries, shared) if head else None
+    if not has_self_attention:
+        if cross is None:
+            raise DataError("the translation of this text is empty, so it has no attention weights; use another text")
+        return cross
+    batch = Batch.of(torch.tensor([ids]), segments=torch.tensor([segments]) if any(segments) else None)
+    with record_attention(encoder) as layers:
+        encoder(batch.to(encoder.device))
+    weights = torch.stack(layers)[:, 0].float().cpu().numpy()
+    if not np.isfinite(weights).all():
+        raise CheckpointError(
+            f"{model} gives attention weights that are not finite; train it again or use another model"
+        )
+    return Attention(
+        name="self-attention",
+        queries=queries,
+        keys=queries,
+        weights=weights,
+        causal=encoder.context == "left",
+        cross=cross,
+        **shared,
+    )
+
+
+def _translate(
+    encoder: Encoder,
+    tokenizer: Tokenizer,
+    head: Translation,
+    ids: list[int],
+    source: TokenSequence,
+    shared: dict[str, Any],
+) -> Attention | None:
+    """Cross-attention from the model's translation to its source; nothing if the translation is empty."""
+    (translation,) = translate_ids(encoder, head, [ids], BeamSearchConfig())
+    if not translation:
+        return None
+    with record_attention(head.decoder, CrossAttention) as layers:
+        single = cross_attention(encoder, head, ids, translation)  # (T, S)
+    weights = torch.stack(layers)[:, 0, :, : len(translation)] if layers else single[None, None]
+    return Attention(
+        name="translation to source",
+        queries=_generated_tokens(tokenizer, translation),
+        keys=source,
+        weights=weights.float().cpu().numpy(),
+        causal=False,
+        **shared,
+    )
+
+
+def _template(tokenizer: Tokenizer, texts: Sequence[str]) -> Template:
+    return tokenizer.single_template if len(texts) == 1 else tokenizer.pair_template
+
+
+def _tokenize(
+    tokenizer: Tokenizer, texts: Sequence[str], max_length: int
+) -> tuple[list[int], list[int], TokenSequence]:
+    """The ids, segments and tokens of texts in the model's template, truncated to the maximum length."""
+    template = _template(tokenizer, texts)
+    encoding = tokenizer.encode(*texts, specials=False, max_length=max_length - template.num_specials)
+    if not encoding.ids:
+        raise DataError("the text is empty; pass a text")
+    ids, segments, parts = [], [], []
+    for number, added in enumerate(template.added):
+        ids += [id for id, _ in added]
+        segments += [segment for _, segment in added]
+        parts += [_special_token(tokenizer.token(id)) for id, _ in added]
+        if number < len(texts):
+            indices = [index for index, segment in enumerate(encoding.segments) if segment == number]
+            if not indices:
+                continue
+            ids += [encoding.ids[index] for index in indices]
+            segments += [template.segments[number]] * len(indices)
+            offsets = [encoding.offsets[index] for index in indices]
+            parts.append(_text_tokens(tokenizer, texts[number], ids[-len(indices) :], offsets))
+    return ids, segments, _concatenate(parts)
+
+
+def _generated_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> TokenSequence:
+    """The tokens of generated ids, with offsets from decoding each prefix."""
+    text = tokenizer.decode(ids)
+    ends = [len(tokenizer.decode(ids[:end]).rstrip("\ufffd")) for end in range(1, len(ids) + 1)]
+    bounds = np.minimum(np.maximum.accumulate([0, *ends]), len(text)).tolist()
+    return _text_tokens(tokenizer, text, ids, list(pairwise(bounds)))
+
+
+def _text_tokens(tokenizer: Tokenizer, text: str, ids: Sequence[int], offsets: Sequence[Span]) -> TokenSequence:
+    """The tokens of a text, given their character offsets."""
+    tokens, roles = [tokenizer.token(id) for id in ids], tokenizer.specials
+    special = np.array([id in tokenizer.special_ids for id in ids])
+    units = MaskingUnits(MaskingUnitsConfig(segmenter=choose_segmenter("auto")))
+    continues = mark_continuations(units.find(text)[WORD], *np.array(offsets, dtype=np.int64).T) & ~special
+    firsts = np.flatnonzero(~continues).tolist()
+    word_spans = list(pairwise([*firsts, len(ids)]))
+
+    def text_of(first: int, end: int) -> str:
+        part = text[offsets[first][0] : offsets[end - 1][1]]
+        return tokens[first] if special[first] or not part else part.strip() or _SPACE
+
+    return TokenSequence(
+        tokens=tokens,
+        display=[("##" if more else "") + text_of(index, index + 1) for index, more in enumerate(continues)],
+        word_spans=word_spans,
+        word_texts=[text_of(*span) for span in word_spans],
+        is_special=[id in (roles.start, roles.separator, roles.end) and id != roles.unknown for id in ids],
+    )
+
+
+def _special_token(token: str) -> TokenSequence:
+    return TokenSequence(tokens=[token], display=[token], word_spans=[(0, 1)], word_texts=[token], is_special=[True])
+
+
+def _concatenate(parts: Iterable[TokenSequence]) -> TokenSequence:
+    whole = TokenSequence(tokens=[], display=[], word_spans=[], word_texts=[], is_special=[])
+    for part in parts:
+        offset = len(whole.tokens)
+        whole.word_spans.extend((offset + first, offset + end) for first, end in part.word_spans)
+        for name in ("tokens", "display", "word_texts", "is_special"):
+            getattr(whole, name).extend(getattr(part, name))
+    return whole

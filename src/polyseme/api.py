@@ -1,0 +1,542 @@
+"""Pretrain, adapt and fine-tune models; the command line runs the same functions with a progress bar.
+
+`open_pretraining`, `open_adaptation` and `open_finetuning` check the options and open a training session; `pretrain`,
+`adapt` and `finetune` iterate over its steps and load the model that it writes.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar, overload
+
+from polyseme.errors import ConfigError
+from polyseme.loading import load
+from polyseme.models.cove import CoveConfig
+from polyseme.pretrained import Pretrained
+from polyseme.system.hardware import keep_freed_memory
+from polyseme.system.signals import graceful_shutdown
+from polyseme.training.base_model import BaseModel
+from polyseme.training.data_pipeline import sized_recipe
+from polyseme.training.finetune_recipe import plan_finetuning
+from polyseme.training.finetuning import FineTuningSession
+from polyseme.training.labelled_data import Files, name_tasks
+from polyseme.training.pretrained_embeddings import PretrainedEmbeddings
+from polyseme.training.pretraining import PretrainingSession
+from polyseme.training.recipe import RECIPE, Recipe
+from polyseme.training.resources import measure_size
+from polyseme.training.session import TrainingSession, Watch
+from polyseme.training.sweep import SweepRun, parse_label_counts, plan_sweep, summarize
+
+logger = logging.getLogger(__name__)
+
+Paths = str | Path | Sequence[str | Path]
+Texts = Paths | Mapping[str, Paths]  # by language
+Labels = int | str | Sequence[int]
+
+Session = TypeVar("Session", bound=TrainingSession)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenedRun(Generic[Session]):
+    """A training session that is ready to run, and the command line that does the same."""
+
+    session: Session
+    command: str
+
+    def finish(self) -> Path:
+        """Write the model directory, with the command in its model card, and return it."""
+        return self.session.finish(self.command)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingEstimate:
+    """What a pretraining run would take."""
+
+    parameters: int
+    memory: int  # bytes
+    steps: int
+    tokens: int
+    seconds: float  # after the text is prepared
+
+
+@overload
+def pretrain(
+    family: str,
+    *,
+    out: str | Path,
+    corpus: Texts = ...,
+    dev: Texts = ...,
+    target: Paths = ...,
+    dev_target: Paths = ...,
+    size: str = ...,
+    budget: str | None = ...,
+    recipe: str = ...,
+    seed: int = ...,
+    masking: str | None = ...,
+    settings: Sequence[str] = ...,
+    column: str = ...,
+    resume: bool = ...,
+    dry_run: Literal[False] = ...,
+) -> Pretrained: ...
+
+
+@overload
+def pretrain(
+    family: str,
+    *,
+    out: str | Path,
+    corpus: Texts = ...,
+    dev: Texts = ...,
+    target: Paths = ...,
+    dev_target: Paths = ...,
+    size: str = ...,
+    budget: str | None = ...,
+    recipe: str = ...,
+    seed: int = ...,
+    masking: str | None = ...,
+    settings: Sequence[str] = ...,
+    column: str = ...,
+    resume: bool = ...,
+    dry_run: Literal[True],
+) -> TrainingEstimate: ...
+
+
+def pretrain(
+    family: str,
+    *,
+    out: str | Path,
+    corpus: Texts = (),
+    dev: Texts = (),
+    target: Paths = (),
+    dev_target: Paths = (),
+    size: str = "small",
+    budget: str | None = None,
+    recipe: str = "fast",
+    seed: int = 0,
+    masking: str | None = None,
+    settings: Sequence[str] = (),
+    column: str = "text",
+    resume: bool = False,
+    dry_run: bool = False,
+) -> Pretrained | TrainingEstimate:
+    """Pretrain a model on raw text.
+
+    Args:
+        family: onehot, wordclass, svd, nnlm, cbow, skipgram, glove, cove, elmo, ulmfit, transformer, bert, mbert,
+            roberta, albert, ernie, gpt or gpt2.
+        out: Directory of the run, new or empty. It becomes a model directory.
+        corpus: Files, folders, patterns or a built-in sample (docstrings, town); plain text, jsonl, csv, tsv or
+            parquet, also compressed. A mapping gives the text of each language. A translation model reads tables with
+            the columns source and target, or lines of text with `target`.
+        dev: Validation corpus, in the same forms; it selects the best checkpoint and is reported in the model card.
+        target: Translations of the corpus, line by line.
+        dev_target: Translations of the validation corpus.
+        size: tiny, small, medium or base; auto chooses by budget and corpus.
+        budget: Training budget, such as 90s, 10m, 2h, 500steps, 2Mtokens or 3epochs; the size has a default.
+        recipe: "fast" reaches the lowest loss in the time; "paper" trains as published.
+        seed: Seed of initialisation, batches and dropout. The same seed gives the same model; word vectors need
+            `settings=["training.threads=1"]` for that.
+        masking: What a masked language model masks as a whole: token, word, ngram or unit.
+        settings: Any setting of the recipe, such as "training.learning_rate=3e-4".
+        column: Column of the text in jsonl, csv, tsv and parquet.
+        resume: Resume the run in `out` if there is one; all other options are then those that it was started with.
+        dry_run: Estimate parameters, memory, steps and time, and write nothing.
+
+    Returns:
+        The trained model, or a `TrainingEstimate` where `dry_run` is set.
+
+    Example:
+        >>> import polyseme as ps
+        >>> model = ps.pretrain("bert", corpus="docstrings", size="tiny", budget="30s", out="runs/bert")
+        >>> predictions = model.fill("The [MASK] is here.")
+    """
+    options: dict[str, Any] = {
+        "corpus": corpus,
+        "dev": dev,
+        "target": target,
+        "dev_target": dev_target,
+        "size": size,
+        "budget": budget,
+        "recipe": recipe,
+        "seed": seed,
+        "masking": masking,
+        "settings": settings,
+        "column": column,
+    }
+    if dry_run:
+        if resume:
+            raise ConfigError("dry_run and resume exclude each other; omit one")
+        return estimate_pretraining(family, **options)
+    return _train(open_pretraining(family, out=out, **options, resume=resume))
+
+
+def open_pretraining(
+    family: str,
+    *,
+    out: str | Path,
+    resume: bool = False,
+    watch: Watch = nullcontext,
+    **options: Any,
+) -> OpenedRun[PretrainingSession]:
+    """Start or resume the run of `pretrain`; `watch` surrounds the reading of the corpus."""
+    keep_freed_memory()
+    out = Path(out)
+    command = _command_line(pretrain, (family,), {**options, "out": out, "resume": resume})
+    if resume and (out / RECIPE).exists():
+        previous = Recipe.load(out)
+        if previous.family != family or previous.training.base_model:
+            verb = (
+                f"adapt {previous.training.base_model}"
+                if previous.training.base_model
+                else "pretrain " + previous.family
+            )
+            raise ConfigError(f"{out} is a run of polyseme {verb}; resume it with that command")
+        return OpenedRun(session=_resume(PretrainingSession, out, pretrain, options, watch), command=command)
+    recipe = _pretraining_recipe(family, **options)
+    session = PretrainingSession.start(recipe, out, vectors=open_recipe_embeddings(recipe), watch=watch)
+    return OpenedRun(session=session, command=command)
+
+
+def estimate_pretraining(family: str, **options: Any) -> TrainingEstimate:
+    """Measure a few steps on a sample of the corpus and estimate what `pretrain` would take."""
+    session, step_time = PretrainingSession.dry_run(_pretraining_recipe(family, **options))
+    size = measure_size(session.recipe)
+    return TrainingEstimate(
+        parameters=size.parameters,
+        memory=size.memory,
+        steps=session.total_steps,
+        tokens=session.total_steps * session.source.num_rows * session.source.length,
+        seconds=step_time.seconds_for(session.total_steps, session.recipe.training.evaluate_batches),
+    )
+
+
+def _pretraining_recipe(
+    family: str,
+    *,
+    corpus: Texts,
+    dev: Texts,
+    target: Paths,
+    dev_target: Paths,
+    size: str,
+    budget: str | None,
+    recipe: str,
+    seed: int,
+    masking: str | None,
+    settings: Sequence[str],
+    column: str,
+) -> Recipe:
+    data = {
+        "corpus": _paths(corpus),
+        "dev": _paths(dev),
+        "target": _paths(target),
+        "dev_target": _paths(dev_target),
+        "column": column,
+    }
+    objective: dict[str, Any] = {"masking": masking, "stages": []} if masking else {}
+    return sized_recipe(
+        family, size, settings, recipe=recipe, data=data, training=_budget_and_seed(budget, seed), objective=objective
+    )
+
+
+def adapt(
+    model: str | Path,
+    *,
+    out: str | Path,
+    corpus: Texts = (),
+    dev: Texts = (),
+    budget: str | None = None,
+    new_words: int = 0,
+    seed: int = 0,
+    settings: Sequence[str] = (),
+    column: str = "text",
+    resume: bool = False,
+) -> Pretrained:
+    """Continue pretraining a model on other text (domain adaptation; Gururangan et al., 2020).
+
+    Args:
+        model: Directory of a model, Polyseme's or transformers', or "hf:NAME".
+        out: Directory of the run, new or empty.
+        corpus: Text of the new domain, in the forms that `pretrain` takes.
+        dev: Validation corpus.
+        budget: Training budget, such as 90s, 10m, 500steps, 2Mtokens or 3epochs; 10m by default.
+        new_words: Maximum number of words to add to the vocabulary, the most frequent of those that the tokenizer
+            splits; their vectors start as the mean of their pieces.
+        seed: Seed of batches and dropout.
+        settings: Any setting of the recipe, such as "training.learning_rate=3e-5".
+        column: Column of the text in jsonl, csv, tsv and parquet.
+        resume: Resume the run in `out` if there is one.
+
+    Returns:
+        The adapted model.
+
+    Example:
+        >>> import polyseme as ps
+        >>> model = ps.adapt("runs/bert", corpus="clinic.txt", new_words=100, budget="60s", out="runs/clinic")
+    """
+    options: dict[str, Any] = {
+        "corpus": corpus,
+        "dev": dev,
+        "budget": budget,
+        "new_words": new_words,
+        "seed": seed,
+        "settings": settings,
+        "column": column,
+    }
+    return _train(open_adaptation(model, out=out, **options, resume=resume))
+
+
+def open_adaptation(
+    model: str | Path,
+    *,
+    out: str | Path,
+    resume: bool = False,
+    watch: Watch = nullcontext,
+    **options: Any,
+) -> OpenedRun[PretrainingSession]:
+    """Start or resume the run of `adapt`; `watch` surrounds the reading of the corpus."""
+    keep_freed_memory()
+    out = Path(out)
+    command = _command_line(adapt, (str(model),), {**options, "out": out, "resume": resume})
+    if resume and (out / RECIPE).exists():
+        previous = Recipe.load(out)
+        if previous.training.base_model != _base_name(model):
+            raise ConfigError(f"{out} is a run of polyseme {_started_by(previous)}; resume it with that command")
+        return OpenedRun(session=_resume(PretrainingSession, out, adapt, options, watch), command=command)
+    base_model = open_base_model(model)
+    recipe = base_model.adaptation_recipe(
+        options["settings"],
+        data={
+            "corpus": _paths(options["corpus"]),
+            "dev": _paths(options["dev"]),
+            "column": options["column"],
+        },
+        training=_budget_and_seed(options["budget"], options["seed"]),
+    )
+    session = PretrainingSession.start(recipe, out, base=base_model, num_words=options["new_words"], watch=watch)
+    return OpenedRun(session=session, command=command)
+
+
+def finetune(
+    model: str | Path,
+    *,
+    out: str | Path,
+    train: Files | None = None,
+    dev: Files | None = None,
+    task: str | Mapping[str, str] | None = None,
+    method: str = "full",
+    unlabelled: str | Path = "",
+    budget: str | None = None,
+    labels: Labels = "all",
+    seeds: int = 1,
+    seed: int = 0,
+    columns: Mapping[str, str] | None = None,
+    settings: Sequence[str] = (),
+    resume: bool = False,
+) -> Pretrained:
+    """Fine-tune a model on labelled data, for one task or for several at once.
+
+    Args:
+        model: Directory of a model, Polyseme's or transformers', "hf:NAME", or a file of word vectors.
+        out: Directory of the run, new or empty.
+        train: Labelled file (tsv, csv, jsonl, parquet, CoNLL or SQuAD); a mapping by task name for multi-task training.
+        dev: Validation file, or files by task name; they select the best checkpoint and stop training early.
+        task: classify, pair, similarity, choice, tag or span, or a mapping by task name; inferred from the file by
+            default.
+        method: Which weights are trained: full; frozen (the head only); mix (a scalar mix of frozen layers with a
+            BiLSTM; Peters et al., 2018); gradual (gradual unfreezing; Howard and Ruder, 2018); cvt (cross-view
+            training; Clark et al., 2018).
+        unlabelled: Sentences without labels, for cvt; by default the examples that `labels` leaves over.
+        budget: Training budget, such as 3epochs, 90s, 10m or 500steps; more epochs for fewer examples by default.
+        labels: Number of training examples; several, as in "100,300,1000,all", train a learning curve.
+        seeds: Number of runs with different seeds, whose mean and standard deviation are written to summary.json.
+        seed: The first seed.
+        columns: Columns under other names, such as {"text": "review"}; for tags by position, {"tag": "4"}.
+        settings: Any setting of the recipe, such as "training.learning_rate=3e-5".
+        resume: Skip runs that are finished, and resume the one that is not.
+
+    Returns:
+        The fine-tuned model; of several runs, the last one.
+
+    Example:
+        >>> import polyseme as ps
+        >>> model = ps.finetune("runs/bert", train="train.tsv", dev="dev.tsv", out="runs/bert-reviews")
+        >>> model.predict(["A wonderful film."])[0].label
+        'positive'
+    """
+    runs = plan_finetuning_runs(out, labels=labels, seeds=seeds, seed=seed)
+    options: dict[str, Any] = {
+        "train": train,
+        "dev": dev,
+        "task": task,
+        "method": method,
+        "unlabelled": unlabelled,
+        "budget": budget,
+        "columns": columns,
+        "settings": settings,
+    }
+    for opened in open_finetuning(model, runs, **options, resume=resume):
+        _run_steps(opened)
+    if len(runs) > 1:
+        summarize(Path(out), runs)
+    return load(runs[-1].folder)
+
+
+def plan_finetuning_runs(out: str | Path, *, labels: Labels = "all", seeds: int = 1, seed: int = 0) -> list[SweepRun]:
+    """The runs of `finetune`, one per number of labels and seed."""
+    counts = parse_label_counts(labels) if isinstance(labels, str) else [labels] if isinstance(labels, int) else labels
+    return plan_sweep(Path(out), counts, range(seed, seed + seeds))
+
+
+def open_finetuning(
+    model: str | Path,
+    runs: Sequence[SweepRun],
+    *,
+    train: Files | None,
+    dev: Files | None,
+    task: str | Mapping[str, str] | None,
+    method: str,
+    unlabelled: str | Path | None,
+    budget: str | None,
+    columns: Mapping[str, str] | None,
+    settings: Sequence[str],
+    resume: bool = False,
+) -> Iterator[OpenedRun[FineTuningSession]]:
+    """Start or resume the runs of `finetune` that are not finished, one after another."""
+    keep_freed_memory()
+    base: BaseModel | None = None
+    options: dict[str, Any] = {
+        "train": train,
+        "dev": dev,
+        "task": task,
+        "method": method,
+        "unlabelled": unlabelled or "",
+        "budget": budget,
+        "columns": columns,
+        "settings": settings,
+        "resume": resume,
+    }
+    for run in runs:
+        if resume and run.done:
+            continue
+        of_run = {"out": run.folder, "labels": run.num_labels or "all", "seed": run.seed}
+        command = _command_line(finetune, (str(model),), {**options, **of_run})
+        if resume and (run.folder / RECIPE).exists():
+            yield OpenedRun(session=FineTuningSession.resume(run.folder), command=command)
+            continue
+        if not train:
+            raise ConfigError("finetune needs training data; name a labelled file with --train")
+        base = base or open_base_model(model)
+        kinds, train_files, dev_files = name_tasks(task, train, dev, columns or {})
+        data = {
+            "train": train_files,
+            "dev": dev_files,
+            "unlabelled": str(unlabelled or ""),
+            "columns": dict(columns or {}),
+            "num_labels": run.num_labels,
+        }
+        values = plan_finetuning(
+            base,
+            kinds,
+            settings,
+            data=data,
+            finetuning={"method": method},
+            training=_budget_and_seed(budget, run.seed),
+        )
+        yield OpenedRun(session=FineTuningSession.start(values, run.folder, base), command=command)
+
+
+def open_base_model(path: str | Path) -> BaseModel:
+    """Load the model that a training starts from."""
+    model = load(path)
+    return BaseModel(
+        name=_base_name(path),
+        family=model.family,
+        encoder=model.encoder,
+        heads=model.objective,
+        tokenizer=model.require_tokenizer(),
+        recipe=model.recipe,
+    )
+
+
+def open_embeddings(path: str | Path) -> PretrainedEmbeddings:
+    """Load the word vectors of a run or a file as fixed input embeddings."""
+    model = load(path)
+    if not model.encoder.tokens.weight.shape[1]:
+        raise ConfigError(f"model.vectors: a {model.family} has no dense vectors; choose another model")
+    name = str(model.folder.absolute())
+    return PretrainedEmbeddings.of(name, model.require_tokenizer(), model.encoder.tokens.weight.detach())
+
+
+def open_recipe_embeddings(recipe: Recipe) -> PretrainedEmbeddings | None:
+    """Load the pretrained input embeddings that a recipe names, if it does (CoVe)."""
+    path = recipe.model.vectors if isinstance(recipe.model, CoveConfig) else ""
+    return open_embeddings(path) if path else None
+
+
+def _started_by(recipe: Recipe) -> str:
+    base = recipe.training.base_model
+    return f"adapt {base}" if base else f"pretrain {recipe.family}"
+
+
+def _base_name(path: str | Path) -> str:
+    return str(path) if str(path).startswith("hf:") else str(Path(path).absolute())
+
+
+def _budget_and_seed(budget: str | None, seed: int) -> dict[str, Any]:
+    return {"seed": seed} | ({"budget": budget} if budget else {})
+
+
+def _resume(
+    kind: type[Session], out: Path, function: Callable[..., Any], options: Mapping[str, Any], watch: Watch
+) -> Session:
+    """Resume a run; options that are given again have no effect, which is reported."""
+    defaults = inspect.signature(function).parameters
+    ignored = [_flag(name) for name, value in options.items() if value and value != defaults[name].default]
+    if ignored:
+        logger.warning("resuming %s with its own recipe; %s ignored", out, ", ".join(ignored))
+    return kind.resume(out, watch=watch)
+
+
+def _train(opened: OpenedRun[Any]) -> Pretrained:
+    _run_steps(opened)
+    return load(opened.session.folder)
+
+
+def _run_steps(opened: OpenedRun[Any]) -> None:
+    with graceful_shutdown() as shutdown:
+        for _ in opened.session.steps():
+            if shutdown.signal:
+                opened.session.pause()
+                raise KeyboardInterrupt(f"saved; resume with resume=True from {opened.session.folder}")
+    opened.finish()
+
+
+def _command_line(function: Callable[..., Any], arguments: Sequence[str], options: Mapping[str, Any]) -> str:
+    """The command line that is equivalent to a call: options in the order of the signature, without defaults."""
+    words = ["polyseme", function.__name__, *arguments]
+    for name, parameter in inspect.signature(function).parameters.items():
+        value = options.get(name, parameter.default)
+        if name not in options or value == parameter.default or value in (None, "", (), [], {}):
+            continue
+        if value is True:
+            words.append(_flag(name))
+            continue
+        values = _paths(value) if not isinstance(value, int) else [str(value)]
+        words += [word for text in values for word in (_flag(name), text)]
+    return shlex.join(words)
+
+
+def _flag(name: str) -> str:
+    return "--" + {"settings": "set", "columns": "column"}.get(name, name).replace("_", "-")
+
+
+def _paths(paths: Texts) -> list[str]:
+    if isinstance(paths, Mapping):
+        return [f"{name}={path}" for name, of_name in paths.items() for path in _paths(of_name)]
+    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]

@@ -1,0 +1,1 @@
+"""Commands that analyse and evaluate a model: attention, senses, probe and evaluate."""

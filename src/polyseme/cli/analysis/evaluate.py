@@ -1,0 +1,108 @@
+"""polyseme evaluate"""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polyseme.cli.console import check_output, print_json, print_table, report, round_float, suggest
+from polyseme.cli.options import Columns, Json, Model, parse_columns
+from polyseme.cli.progress import spinner
+from polyseme.system.io_errors import writable
+
+
+def evaluate(
+    model: Model,
+    data: Annotated[Path, typer.Option(help="File or folder with the data of the suite.")],
+    suite: Annotated[
+        str | None,
+        typer.Option(
+            help="task: a fine-tuned model on a labelled file. likelihood: bits per character. words: word similarity "
+            "and analogies. senses: word sense disambiguation, by layer. minimal-pairs: grammatical acceptability. "
+            "prompts: zero-shot and few-shot prompting. translation: BLEU."
+        ),
+    ] = None,
+    task: Annotated[str | None, typer.Option(help="Name of the task, of a model with several.")] = None,
+    columns: Columns = None,
+    method: Annotated[str, typer.Option(help="Analogies: 3cosadd or 3cosmul.")] = "3cosadd",
+    most: Annotated[int, typer.Option(min=0, help="Maximum number of items of each set; 0: all.")] = 0,
+    shots: Annotated[int, typer.Option(min=0, help="Few-shot examples in each prompt.")] = 0,
+    examples: Annotated[str, typer.Option(help="File of few-shot examples; by default those of --data.")] = "",
+    language: Annotated[str, typer.Option(help="Language of the prompt template: en, zh, or auto.")] = "auto",
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the sampling of items.")] = 0,
+    chart: Annotated[Path | None, typer.Option(help="Chart (.svg) of the metrics with their standard errors.")] = None,
+    json: Json = False,
+) -> None:
+    """Evaluate a model on a benchmark, and report how many of its items the vocabulary covers.
+
+    task: a labelled file, possibly in a language without training labels. words: two words and a score per line,
+    between tabs; ': name' starts a section of analogies, four words per line. minimal-pairs: rows with sentence_good
+    and sentence_bad, as in BLiMP. translation: a table with the columns source and target. senses: a folder with
+    WORD.train.tsv and WORD.test.tsv (text, index, sense), or with train.tsv and test.tsv of pairs (WiC).
+
+    prompts: a causal language model is prompted with the items of a file: text (predict its last word), context,
+    choices and answer, source and target, text and summary, or SQuAD's JSON. docs/evaluation.md documents the metrics.
+
+    \b
+    Examples:
+      polyseme evaluate runs/bert-reviews --data test.tsv
+      polyseme evaluate runs/skipgram --suite words --data wordsim353.tsv
+      polyseme evaluate runs/bert --suite senses --data coarsewsd --most 500
+      polyseme evaluate runs/gpt2 --suite likelihood --data 'test/*.txt'
+      polyseme evaluate runs/bert --suite minimal-pairs --data blimp --most 100 --chart blimp.svg
+      polyseme evaluate runs/gpt2 --suite prompts --data questions.jsonl --shots 4
+      polyseme evaluate runs/en-de --suite translation --data test.tsv
+    """
+    check_output(chart, ".svg", option="--chart")
+    from polyseme.loading import load
+
+    loaded = load(model)
+    if suite == "task" or (suite is None and loaded.tasks):
+        with spinner("evaluating"):
+            metrics = loaded.score_task(data, task=task, columns=parse_columns(columns))
+        if json:
+            print_json(metrics)
+        else:
+            rows = [[name.replace("_", " "), f"{value:.4f}"] for name, value in metrics.items()]
+            print_table(rows, header=["metric", "value"])
+        suggest(f"polyseme predict {shlex.quote(model)} FILE")
+        return
+    with spinner("evaluating"):
+        options = {"most": most, "shots": shots, "examples": examples, "language": language, "seed": seed}
+        results = loaded.evaluate(data, suite=suite or "words", method=method, **options)
+    if chart is not None:
+        from polyseme.evaluation.chart import draw_metrics
+        from polyseme.system.atomic_io import write_file
+
+        drawing = draw_metrics(results, title=f"{Path(model).name}: {suite or 'words'} of {data.name}")
+        with writable(chart, "choose another --chart"):
+            write_file(chart, drawing)
+        report(f"Saved {chart}: metrics with two standard errors to either side.")
+    if json:
+        for result in results:
+            print_json(
+                {
+                    "set": result.name,
+                    "section": result.section,
+                    "metric": result.metric,
+                    "value": round_float(result.value),
+                    "standard_error": round_float(result.standard_error),
+                    "scored": result.num_scored,
+                    "items": result.num_items,
+                }
+            )
+    else:
+        rows = [
+            [
+                result.name,
+                result.section or "(all)",
+                result.metric,
+                "–" if result.value is None else f"{result.value:.3f}",
+                "" if result.standard_error is None else f"± {result.standard_error:.3f}",
+                f"{result.num_scored:,} of {result.num_items:,}",
+            ]
+            for result in results
+        ]
+        print_table(rows, header=["set", "section", "metric", "value", "s.e.", "scored"])
+    suggest(f"polyseme compare {shlex.quote(model)} OTHER_MODEL --data FILE --out report")

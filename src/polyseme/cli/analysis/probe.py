@@ -1,0 +1,175 @@
+"""polyseme probe"""
+
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from polyseme.cli.console import print_json, print_table, report, suggest
+from polyseme.cli.options import Columns, Json, parse_columns
+from polyseme.cli.progress import counting_bar, spinner
+from polyseme.errors import ConfigError
+
+if TYPE_CHECKING:
+    from polyseme.analysis.layer_statistics import ProbeResult
+
+
+def probe(
+    model: Annotated[
+        list[str], typer.Argument(help="Model directories, or files of word vectors; NAME=MODEL sets a name.")
+    ],
+    data: Annotated[
+        list[str], typer.Option(help="Labelled training file; NAME=FILE, repeated, for several.", show_default=False)
+    ],
+    dev: Annotated[
+        list[str] | None, typer.Option(help="Dev file; by default a tenth is held out. NAME=FILE for several.")
+    ] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="pos, dependencies, tag, classify or edges; by default inferred from the file. NAME=TASK for several "
+            "files."
+        ),
+    ] = None,
+    columns: Columns = None,
+    max_sentences: Annotated[int, typer.Option(min=1, help="Maximum number of training and dev sentences.")] = 2000,
+    epochs: Annotated[int, typer.Option(min=1, help="Training epochs of a probe.")] = 4,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="Number of runs with different seeds, for mean and standard deviation.")
+    ] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed; the first of --seeds.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for probe.html, probe.svg and probe.json; or a page, as FILE.html.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Measure what each layer of a frozen model encodes, by edge probing with a scalar mix.
+
+    Probes are trained for part-of-speech tags and dependencies (CoNLL-U), or for the labels of a file: of words
+    (CoNLL), of whole texts (columns text and label), or of spans, in JSON lines: {"text": "Ann met Bo", "targets":
+    [{"span1": [0, 1], "span2": [2, 3], "label": "met"}]}. Beside the weight of each layer, its gain over the layers
+    below is reported.
+
+    \b
+    Examples:
+      polyseme probe runs/bert --data train.conllu --dev dev.conllu --out charts
+      polyseme probe runs/bert runs/elmo --task pos --data train.conllu --seeds 3 --out layers.html
+      polyseme probe runs/bert --data names=ner.conll --data topics=topics.tsv --json
+    """
+    files, dev_files, kinds = _named(data, "--data"), _named(dev or [], "--dev"), _kinds(task or [])
+    fields, names = parse_columns(columns), _models(model)
+    if out is not None and out.suffix != ".html" and out.is_file():
+        raise ConfigError(f"{out} is a file; give --out a folder, or a page such as layers.html")
+    for option, named in (("--dev", dev_files), ("--task", {name: "" for name in kinds if name})):
+        wrong = next((name for name in named if name not in files), None)
+        if wrong is not None:
+            raise ConfigError(f"{option} {wrong or named[wrong]:.60}: no --data has this name; use NAME=… for both")
+    from polyseme.analysis.probe_data import read_probe_dataset
+    from polyseme.analysis.probe_page import write_probe_files
+    from polyseme.analysis.probing import ProbeConfig, probe_layers
+    from polyseme.loading import load
+
+    config = ProbeConfig(max_sentences=max_sentences, epochs=epochs, seeds=seeds, seed=seed)
+    with spinner("reading the files"):
+        datasets = [
+            read_probe_dataset(
+                file,
+                dev_files.get(name),
+                kinds.get(name) or kinds.get("", []),
+                columns=fields,
+                name=name,
+                max_sentences=max_sentences,
+                seed=seed,
+            )
+            for name, file in files.items()
+        ]
+    results: list[ProbeResult] = []
+    for name, loaded in {name: load(path) for name, path in names.items()}.items():  # all load before any is probed
+        for dataset in datasets:
+            steps = probe_layers(loaded, dataset, config, name=name)
+            with spinner(f"{name}: encoding"):
+                first = next(steps)
+            with counting_bar(
+                f"{name}, {' and '.join(dataset.task_names.values())}: probes", first.total_probes
+            ) as update:
+                for step in steps:
+                    update(step.probes_done)
+                    results += [step.result] if step.result else []
+    if json:
+        for result in results:
+            print_json(result.describe())
+    else:
+        _print(results)
+    for name in dict.fromkeys(result.model for result in results if result.num_layers == 1):
+        report(f"{name} has one layer, so the scalar mix has nothing to weigh; its score is that of the layer")
+    if out is not None:
+        page, sheet, metrics = write_probe_files(results, out)
+        report(f"Saved {page}, {sheet.name} and {metrics.name}.")
+    if seeds > 1 and out is not None:
+        suggest(f"polyseme finetune {shlex.quote(names.popitem()[1])} --train FILE --out DIR")
+    else:
+        options = [*_options("--data", data), *_options("--dev", dev), *_options("--task", task)]
+        options += ["--seeds", str(max(3, seeds)), "--out", str(out or "charts")]
+        suggest(shlex.join(["polyseme", "probe", *model, *options]))
+
+
+def _print(results: "Sequence[ProbeResult]") -> None:
+    """Three tables, as one would be too wide for a terminal: scores of probes, summaries of layers, each layer."""
+    from polyseme.analysis.probe_page import LAYER_COLUMNS, METRIC_COLUMNS, layer_rows, metric_row
+
+    scores = [[result.task, *metric_row(result)[:5], result.metric, f"{result.num_dev:,}"] for result in results]
+    print_table(scores, header=["task", *METRIC_COLUMNS[:5], "metric", "dev items"])
+    several = [result for result in results if result.num_layers > 1]
+    if several:
+        summaries = [[result.task, result.model, *metric_row(result)[5:]] for result in several]
+        print_table(summaries, header=["task", "model", *METRIC_COLUMNS[5:]])
+        layers = [[result.task, *row] for result in several for row in layer_rows(result)]
+        print_table(layers, header=["task", *LAYER_COLUMNS])
+
+
+def _named(options: Sequence[str], option: str) -> dict[str, str]:
+    """Files by name; a single one needs none."""
+    named = {}
+    for text in options:
+        name, file = _split_name(text)
+        if len(options) > 1 and not name:
+            raise ConfigError(f"{option} {text:.60} has no name; with several, write NAME={text:.30}")
+        if name in named:
+            raise ConfigError(f"{option} {text:.60}: this name is used twice; choose another")
+        named[name] = file
+    return named
+
+
+def _kinds(options: Sequence[str]) -> dict[str, list[str]]:
+    """Tasks by the name of their file; those without a name apply to all files that have none of their own."""
+    kinds: dict[str, list[str]] = {}
+    for text in options:
+        name, kind = _split_name(text)
+        kinds.setdefault(name, []).append(kind)
+    return kinds
+
+
+def _models(options: Sequence[str]) -> dict[str, str]:
+    """Models by their given name, or the name of their directory, or their whole path where that is ambiguous."""
+    pairs = [_split_name(text) for text in options]
+    short_names = [name or Path(path).name or path for name, path in pairs]
+    named = {
+        path if not name and short_names.count(short) > 1 else short: path
+        for (name, path), short in zip(pairs, short_names, strict=True)
+    }
+    if len(named) < len(options):
+        raise ConfigError("two models have the same name; use NAME=MODEL")
+    return named
+
+
+def _split_name(text: str) -> tuple[str, str]:
+    if not Path(text).exists() and (match := re.fullmatch(r"([\w.-]+)=(.+)", text)):
+        return match[1], match[2]
+    return "", text
+
+
+def _options(option: str, values: Sequence[str] | None) -> list[str]:
+    return [word for value in values or () for word in (option, value)]

@@ -1,0 +1,129 @@
+"""polyseme data check"""
+
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from polyseme.cli.console import print_json, print_table, report, suggest
+from polyseme.cli.options import Columns, Json, parse_columns
+from polyseme.cli.progress import spinner
+
+if TYPE_CHECKING:
+    from polyseme.datasets.quality import QualityReport
+
+_MAX_LABELS = 20  # in the table
+_DISTRIBUTIONS = ("characters", "words", "tokens", "scores")
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="Labelled training file.")],
+    task: Annotated[
+        str | None,
+        typer.Option(help="classify, pair, similarity, choice, tag or span; by default inferred from the file."),
+    ] = None,
+    against: Annotated[list[Path] | None, typer.Option(help="Dev or test file. Repeatable.")] = None,
+    columns: Columns = None,
+    model: Annotated[
+        str | None, typer.Option(help="Model directory: also check how its tokenizer reads the texts.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Check labelled files before training.
+
+    Exits with status 1 if a check fails: invalid rows, broken encodings, the same text with different labels, rows that
+    occur in two files, labels without training examples, texts that the model cannot read.
+
+    \b
+    Example:
+      polyseme data check train.tsv --against dev.tsv --against test.tsv --model runs/bert
+    """
+    from polyseme.datasets.quality import check_files
+
+    options: dict[str, Any] = {}
+    if model is not None:
+        from polyseme.loading import load
+
+        loaded = load(model)
+        options = {
+            "tokenizer": loaded.require_tokenizer(),
+            "max_length": loaded.encoder.config.max_length,
+            "uses_characters": loaded.encoder.uses_characters,
+        }
+    with spinner("checking the files"):
+        quality = check_files(file, *(against or []), task=task, columns=parse_columns(columns), **options)
+    facts = list(map(_facts, quality.reports))
+    if json:
+        findings = [{**asdict(finding), "file": str(finding.file)} for finding in quality.findings]
+        print_json({"task": quality.task, "files": facts, "findings": findings})
+    else:
+        _print(quality.task, facts)
+        rows = [
+            [
+                "problem" if finding.is_problem else "note",
+                str(finding.file),
+                f"{finding.num_rows:,}",
+                finding.message,
+            ]
+            for finding in quality.findings
+        ]
+        if rows:
+            print_table(rows, header=["finding", "file", "rows", "which"])
+        else:
+            report("no problems found")
+    if quality.has_problems:
+        report("fix the rows above, and check again")
+        raise typer.Exit(1)
+    suggest(f"polyseme finetune {shlex.quote(model or 'MODEL')} --train {shlex.quote(str(file))} --out DIR")
+
+
+def _facts(report: "QualityReport") -> dict[str, Any]:
+    tokenization = report.tokenization
+    distributions = {
+        "characters": report.characters,
+        "words": report.words,
+        "tokens": tokenization and tokenization.lengths,
+        "scores": report.scores,
+    }
+    return {
+        "file": str(report.file),
+        "rows": len(report.examples) + len(report.invalid),
+        "invalid": len(report.invalid),
+        "damaged": len(report.damaged),
+        "contradicting": len(report.contradicting),
+        "repeated": len(report.repeated),
+        "leaked": len(report.leaked),
+        **{name: values and asdict(values) for name, values in distributions.items()},
+        "unknown_tokens": tokenization and round(tokenization.unknown_fraction, 6),
+        "too_long": tokenization and len(tokenization.too_long),
+        "labels": report.labels,
+    }
+
+
+def _print(task: str, facts: list[dict[str, Any]]) -> None:
+    """A column per file: its statistics, and the count of each label."""
+    files = [fact.pop("file") for fact in facts]
+    labels = [fact.pop("labels") for fact in facts]
+    known = [name for name in facts[0] if any(fact[name] is not None for fact in facts)]
+    print_table([[_title(name), *(_cell(fact[name]) for fact in facts)] for name in known], header=[task, *files])
+    names = list(dict.fromkeys(label for counts in labels for label in counts))
+    rows = [[name, *(_cell(counts.get(name, 0)) for counts in labels)] for name in names]
+    if len(rows) > _MAX_LABELS:
+        rows[_MAX_LABELS:] = [[f"… {len(rows) - _MAX_LABELS} more", *("" for _ in files)]]
+    if rows:
+        print_table(rows, header=["label", *files])
+
+
+def _title(name: str) -> str:
+    details = " (minimum, median, 95 %, maximum)" if name in _DISTRIBUTIONS else ""
+    return name.replace("_", " ") + details
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return " / ".join(f"{quantile:,.6g}" for quantile in value.values())
+    if isinstance(value, float):
+        return f"{value:.2%}"
+    return "–" if value is None else f"{value:,}"

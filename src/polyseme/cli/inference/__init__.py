@@ -1,0 +1,1 @@
+"""Commands that use a model: fill, generate, ask, translate, score, embed, neighbours, analogy and predict."""

@@ -1,0 +1,39 @@
+"""polyseme analogy"""
+
+import shlex
+from typing import Annotated, Any
+
+import typer
+
+from polyseme.cli.console import print_json, print_table, read_texts, suggest
+from polyseme.cli.options import Json, Model
+
+
+def analogy(
+    model: Model,
+    first: Annotated[str, typer.Argument(help="Such as man …")],
+    second: Annotated[str, typer.Argument(help="… which is to king …")],
+    third: Annotated[str, typer.Argument(help="… as woman is to the answer.")],
+    method: Annotated[
+        str, typer.Option(help="3cosadd (Mikolov et al., 2013) or 3cosmul (Levy and Goldberg, 2014).")
+    ] = "3cosadd",
+    top: Annotated[int, typer.Option(min=1, help="Number of answers.")] = 10,
+    json: Json = False,
+) -> None:
+    """Solve an analogy in the embedding: FIRST is to SECOND as THIRD is to …
+
+    \b
+    Example:
+      polyseme analogy runs/skipgram man king woman
+    """
+    words = read_texts([first, second, third], None)
+    from polyseme.loading import load
+
+    chosen: Any = method
+    answers = load(model).analogy(*words, top=top, method=chosen)
+    if json:
+        rows = [{"word": answer.word, "score": round(answer.score, 6)} for answer in answers]
+        print_json({"question": words, "answers": rows})
+    else:
+        print_table([[answer.word, f"{answer.score:.3f}"] for answer in answers], header=["answer", "score"])
+    suggest(f"polyseme evaluate {shlex.quote(model)} --suite words --data FILE")

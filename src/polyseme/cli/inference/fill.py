@@ -1,0 +1,48 @@
+"""polyseme fill"""
+
+import shlex
+from typing import Annotated
+
+import typer
+
+from polyseme.cli.console import print_json, print_table, read_texts, suggest
+from polyseme.cli.options import Json, Model, TextFile
+
+
+def fill(
+    model: Model,
+    text: Annotated[
+        list[str] | None, typer.Argument(help="Texts with [MASK]; by default the lines of --file or standard input.")
+    ] = None,
+    file: TextFile = None,
+    top: Annotated[int, typer.Option(min=1, help="Number of candidates for each [MASK].")] = 5,
+    json: Json = False,
+) -> None:
+    """Predict masked tokens (fill-mask) with a masked language model.
+
+    \b
+    Example:
+      polyseme fill runs/bert 'The [MASK] barked.' --top 3
+    """
+    texts = read_texts(text, file)
+    from polyseme.loading import load
+
+    loaded = load(model)
+    for sentence in texts:
+        masks = loaded.fill(sentence, top=top)
+        if json:
+            predictions = [[{"token": p.token, "probability": round(p.probability, 6)} for p in mask] for mask in masks]
+            print_json({"text": sentence, "masks": predictions})
+            continue
+        rows = [
+            [
+                sentence if number == rank == 0 else "",
+                str(number + 1),
+                prediction.token,
+                f"{prediction.probability:.3f}",
+            ]
+            for number, mask in enumerate(masks)
+            for rank, prediction in enumerate(mask)
+        ]
+        print_table(rows, header=["text", "mask", "token", "probability"])
+    suggest(f"polyseme embed {shlex.quote(model)} 'a sentence'")

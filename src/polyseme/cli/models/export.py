@@ -1,0 +1,53 @@
+"""polyseme export"""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polyseme.cli.console import read_texts, report, suggest
+from polyseme.cli.options import Model
+from polyseme.cli.progress import spinner
+
+
+def export(
+    model: Model,
+    out: Annotated[Path, typer.Option(help="Directory to write, new or empty; for word vectors, a file.")],
+    to: Annotated[
+        str,
+        typer.Option(
+            help="onnx: a graph for onnxruntime; int8: the same, quantized. word2vec, word2vec-text, glove: word "
+            "vectors. bilm, fastai, mtlstm: weights of an ELMo, ULMFiT or CoVe for the programs of their authors."
+        ),
+    ] = "onnx",
+    file: Annotated[
+        Path | None, typer.Option(help="Texts, one per line, to compare a graph with the model on; else a sample.")
+    ] = None,
+) -> None:
+    """Export a model: as an ONNX graph, which is checked to give the same vectors, or as word vectors.
+
+    \b
+    Examples:
+      polyseme export runs/bert --to onnx --out graphs/bert
+      polyseme export runs/bert --to int8 --file lines.txt --out graphs/bert-int8
+      polyseme export runs/skipgram --to word2vec --out vectors.bin
+    """
+    texts = read_texts(None, file) if file else None
+    from polyseme.conversion.registry import find_exporter
+    from polyseme.loading import load
+
+    find_exporter(to).check_packages()
+    loaded = load(model)
+    with spinner("exporting"):
+        written, parity = loaded.export(out, to=to, texts=texts)
+    if parity is None:
+        print(f"{written}: vectors of {loaded.encoder.tokens.embedding_dim} dimensions")
+        suggest(f"polyseme neighbours {shlex.quote(str(written))} the" if written.is_file() else "polyseme doctor")
+        return
+    print(
+        f"{written}: on {parity.num_texts} texts the vectors differ by at most {parity.max_difference:.1e}, "
+        f"with a cosine of at least {parity.min_cosine:.6f}"
+    )
+    report("text vectors are the mean of last_hidden_state where attention_mask is 1")
+    suggest(f"polyseme embed {shlex.quote(model)} 'a sentence' --out vectors.npy")

@@ -1,0 +1,62 @@
+"""Options and arguments that several commands share."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polyseme.errors import ConfigError
+
+Model = Annotated[
+    str, typer.Argument(help="Model directory (Polyseme or transformers), file of word vectors, or hf:NAME.")
+]
+Texts = Annotated[list[str] | None, typer.Argument(help="Texts; by default the lines of --file or standard input.")]
+TextFile = Annotated[Path | None, typer.Option("--file", help="File with one text per line.")]
+Weights = Annotated[str, typer.Option(help="float32, or int8: a quarter of the memory, and faster.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
+
+RunFolder = Annotated[Path, typer.Option(help="Directory of the run, new or empty; becomes a model directory.")]
+Corpus = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Text: file, folder, pattern, or a built-in sample (docstrings, town). Repeatable; en=PATH sets the "
+        "language."
+    ),
+]
+Dev = Annotated[list[str] | None, typer.Option(help="Validation corpus. Repeatable.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Any setting of the recipe: --set training.learning_rate=3e-4. Repeatable."),
+]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out, if there is one.")]
+RecipeKind = Annotated[str, typer.Option(help="fast: the lowest loss in the time. paper: as published.")]
+TextColumn = Annotated[str, typer.Option(help="Column of the text in jsonl, csv, tsv and parquet.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--column", help="Column under another name: text=review; for tags by position: tag=4. Repeatable."),
+]
+
+
+def parse_columns(options: list[str] | None) -> dict[str, str]:
+    """--column FIELD=COLUMN, repeated, as a mapping."""
+    columns = dict(text.partition("=")[::2] for text in options or [])
+    wrong = next((name for name, column in columns.items() if not (name and column)), None)
+    if wrong is not None:
+        raise ConfigError(f"--column {wrong}: name the field and the column, such as text=review")
+    return columns
+
+
+def parse_named(options: list[str] | None) -> str | dict[str, str] | None:
+    """An option that may be NAME=VALUE: a single value as it is, several as a mapping."""
+    if not options:
+        return None
+    if len(options) == 1 and not re.match(r"[\w-]+=", options[0]):
+        return options[0]
+    named = dict(text.partition("=")[::2] for text in options)
+    for text in options:
+        if not re.match(r"[\w-]+=.", text):
+            raise ConfigError(f"{text:.60} has no name; with several, write NAME={text:.30}")
+    if len(named) < len(options):
+        raise ConfigError(f"{options[-1]:.60}: this name is used twice; choose another")
+    return named

@@ -1,0 +1,62 @@
+"""polyseme adapt"""
+
+import shlex
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from polyseme.cli.console import report
+from polyseme.cli.options import Corpus, Dev, Model, Resume, RunFolder, Settings, TextColumn
+from polyseme.cli.progress import reading_bar
+from polyseme.cli.training.session import conclude_pretraining, describe_pretraining, run_session
+
+
+def adapt(
+    model: Model,
+    out: RunFolder,
+    corpus: Corpus = None,
+    dev: Dev = None,
+    budget: Annotated[
+        str | None, typer.Option(help="90s, 10m, 2h, 500steps, 2Mtokens or 3epochs; 10m by default.")
+    ] = None,
+    new_words: Annotated[
+        int,
+        typer.Option(min=0, help="Add up to this many frequent words that the tokenizer splits."),
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    settings: Settings = None,
+    column: TextColumn = "text",
+    resume: Resume = False,
+) -> int:
+    """Continue pretraining a model on other text (domain adaptation).
+
+    \b
+    Examples:
+      polyseme adapt runs/bert --corpus clinic/ --dev dev.txt --budget 10m --out runs/bert-clinic
+      polyseme adapt bert-base-uncased --corpus clinic.jsonl --new-words 1000 --out runs/clinic
+      polyseme adapt runs/bert --out runs/bert-clinic --resume
+    """
+    from polyseme.api import open_adaptation
+
+    opened = open_adaptation(
+        model,
+        out=out,
+        corpus=corpus or (),
+        dev=dev or (),
+        budget=budget,
+        new_words=new_words,
+        seed=seed,
+        settings=settings or (),
+        column=column,
+        resume=resume,
+        watch=partial(reading_bar, "reading the corpus"),
+    )
+    session = opened.session
+    if new_words and not session.resumed_at:
+        report(f"vocabulary: {session.recipe.model.vocab_size:,} tokens with the new words")
+    describe_pretraining(session)
+    code = run_session(opened, f"adapt {shlex.quote(model)}")
+    if not code:
+        conclude_pretraining(session)
+    return code

@@ -1,0 +1,100 @@
+"""polyseme compare"""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from polyseme.cli.console import print_json, report, suggest
+from polyseme.cli.options import Json, RecipeKind, TextColumn
+from polyseme.cli.progress import ComparisonBar
+
+
+def compare(
+    out: Annotated[Path, typer.Option(help="Folder of the comparison; new, or started by the same command.")],
+    corpus: Annotated[
+        list[str],
+        typer.Option(
+            "--corpus",
+            "--data",
+            help="Text: file, folder, pattern, or a built-in sample (docstrings, town). Repeatable; en=PATH sets the "
+            "language.",
+        ),
+    ],
+    models: Annotated[
+        list[str] | None, typer.Argument(help="Model directories to compare as they are, without training.")
+    ] = None,
+    families: Annotated[
+        str, typer.Option(help="Families to train, such as skipgram,elmo,bert,gpt2; by default six of different kinds.")
+    ] = "",
+    budget: Annotated[
+        str, typer.Option(help="Per family; 5m on two cores are ten minutes of processor time. Or 500steps, 3epochs.")
+    ] = "5m",
+    size: Annotated[str, typer.Option(help="tiny, small, medium or base; auto: by budget and corpus.")] = "auto",
+    params: Annotated[str, typer.Option(help="Or the size closest to this number of parameters, such as 2M.")] = "",
+    tasks: Annotated[
+        str, typer.Option(help="Labelled datasets: a folder, or a TOML file that lists them; samples have their own.")
+    ] = "",
+    labels: Annotated[str, typer.Option(help="Numbers of training examples for the tasks.")] = "100,300,1000,all",
+    seeds: Annotated[int, typer.Option(min=1, help="Repetitions of each task with different seeds.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed; the same seed and budget give the same metrics on a machine.")
+    ] = 0,
+    recipe: RecipeKind = "fast",
+    column: TextColumn = "text",
+    parallel: Annotated[
+        int, typer.Option(min=1, help="Number of families to train at the same time; they share the cores.")
+    ] = 1,
+    json: Json = False,
+) -> None:
+    """Train families on one corpus with one budget each, evaluate them alike, and recommend one for each use.
+
+    The corpus is split by document into train, dev and test; every metric is measured on text that no family was
+    trained on. The same command resumes a comparison that was stopped. A TOML file of tasks lists datasets as [name]
+    with task, train, dev, test and columns; a folder has a folder per dataset with train, dev and test files, and
+    folders called words, minimal_pairs and senses. docs/comparing.md documents what is measured, and how.
+
+    \b
+    Examples:
+      polyseme compare --corpus docstrings --families onehot,svd,skipgram,elmo,bert,gpt2 --budget 20s --out runs/demo
+      polyseme compare --corpus text/ --families skipgram,bert,gpt2 --budget 5m --tasks tasks.toml --out report
+      polyseme compare --corpus en=en.txt --corpus zh=zh.txt --families mbert,ulmfit --budget 10m --out report
+      polyseme compare runs/bert runs/gpt2 --data test.txt --out report
+    """
+    from polyseme.comparison.compare import open_comparison
+
+    comparison = open_comparison(
+        *(models or ()),
+        corpus=corpus,
+        out=out,
+        families=families,
+        budget=budget,
+        size=size,
+        params=params,
+        tasks=tasks,
+        labels=labels,
+        seeds=seeds,
+        seed=seed,
+        recipe=recipe,
+        column=column,
+        parallel=parallel,
+    )
+    try:
+        with ComparisonBar() as bar:
+            for progress in comparison.run():
+                bar.update(progress)
+    except KeyboardInterrupt:
+        report(f"stopped; run the same command to resume {out}")
+        raise
+    if json:
+        from polyseme.comparison.results import read_rows
+
+        for row in read_rows(out):
+            if row["row"] != "done":
+                print_json(row)
+    else:
+        print(comparison.report)
+    report(f"the report is {comparison.report}")
+    folders = " ".join(shlex.quote(model) for model in models or [])
+    suggest(f"polyseme serve {folders or shlex.quote(str(out))}")

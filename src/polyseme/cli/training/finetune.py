@@ -1,0 +1,128 @@
+"""polyseme finetune"""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from polyseme.cli.console import format_metrics, print_table, report, suggest
+from polyseme.cli.options import Columns, Model, Resume, RunFolder, Settings, parse_columns, parse_named
+from polyseme.cli.training.session import run_session
+from polyseme.system.formatting import format_count
+
+if TYPE_CHECKING:
+    from polyseme.training.finetuning import FineTuningSession
+
+
+def finetune(
+    model: Model,
+    out: RunFolder,
+    train: Annotated[
+        list[str] | None, typer.Option(help="Labelled training file; NAME=FILE, repeated, for several tasks.")
+    ] = None,
+    dev: Annotated[list[str] | None, typer.Option(help="Validation file; NAME=FILE for several tasks.")] = None,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="classify, pair, similarity, choice, tag or span; by default inferred from the file. NAME=TASK for "
+            "several."
+        ),
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(
+            help="What is trained: full; frozen (head only); mix (scalar mix of frozen layers); gradual (unfreezing); "
+            "cvt (cross-view training)."
+        ),
+    ] = "full",
+    unlabelled: Annotated[
+        Path | None,
+        typer.Option(help="Unlabelled sentences for cvt; by default what --labels leaves over."),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="3epochs, 90s, 10m or 500steps; by default more epochs for fewer examples.")
+    ] = None,
+    labels: Annotated[
+        str, typer.Option(help="Number of training examples; several, as in 100,1000,all, train a learning curve.")
+    ] = "all",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of runs with different seeds, for mean and deviation.")] = 1,
+    seed: Annotated[int, typer.Option(help="Random seed; the first of --seeds.")] = 0,
+    columns: Columns = None,
+    settings: Settings = None,
+    resume: Resume = False,
+) -> int:
+    """Fine-tune a model for a task, or for several at once.
+
+    \b
+    Examples:
+      polyseme finetune runs/bert --train train.tsv --dev dev.tsv --out runs/bert-reviews
+      polyseme finetune runs/elmo --task tag --train ner.conll --dev dev.conll --method mix --out runs/elmo-ner
+      polyseme finetune runs/ulmfit --train train.tsv --dev dev.tsv --method gradual --seeds 3 --out runs/reviews
+      polyseme finetune runs/bert --train train.tsv --dev dev.tsv --labels 100,300,1000,all --out runs/curve
+      polyseme finetune runs/bert --train names=names.conll --train topics=topics.tsv --out runs/both
+    """
+    from polyseme.api import open_finetuning, plan_finetuning_runs
+    from polyseme.training.sweep import summarize
+
+    runs = plan_finetuning_runs(out, labels=labels, seeds=seeds, seed=seed)
+    for opened in open_finetuning(
+        model,
+        runs,
+        train=parse_named(train),
+        dev=parse_named(dev),
+        task=parse_named(task),
+        method=method,
+        unlabelled=unlabelled,
+        budget=budget,
+        columns=parse_columns(columns),
+        settings=settings or (),
+        resume=resume,
+    ):
+        _describe(opened.session)
+        code = run_session(opened, f"finetune {shlex.quote(model)}")
+        if code:
+            if len(runs) > 1:
+                report("or resume it and the runs that remain: the whole command with --resume")
+            return code
+        _conclude(opened.session)
+    if len(runs) > 1:
+        rows = [
+            [
+                str(metric.num_labels or "all"),
+                metric.name.replace("_", " "),
+                f"{metric.mean:.4f}",
+                f"{metric.deviation:.4f}",
+            ]
+            for metric in summarize(out, runs)
+        ]
+        print_table(rows, header=["labels", "metric", "mean", "deviation"])
+    suggest(f"polyseme predict {shlex.quote(str(runs[-1].folder))} FILE")
+    return 0
+
+
+def _describe(session: "FineTuningSession") -> None:
+    """Print the number of examples, and the size of the model and of the training."""
+    recipe = session.recipe
+    if session.resumed_at:
+        report(f"{session.folder}: resuming at step {session.resumed_at:,} of {session.total_steps:,}")
+        return
+    parameters = sum(weight.numel() for part in (session.encoder, session.objective) for weight in part.parameters())
+    sets = ", ".join(f"{len(examples):,} examples of {name}" for name, examples in session.labelled.train.items())
+    report(
+        f"{session.folder}: {sets}; {recipe.family} with {format_count(parameters)} parameters, "
+        f"{session.total_steps:,} steps of {recipe.data.batch_size} examples ({recipe.training.budget})"
+    )
+
+
+def _conclude(session: "FineTuningSession") -> None:
+    """Print the scores of the best checkpoint, and the weights of a scalar mix."""
+    from polyseme.training.finetuning import SCORES
+    from polyseme.training.storage.model_dir import read_json
+
+    scores = read_json(session.folder / SCORES)
+    report(f"Saved {session.folder}.")
+    if scores["dev"]:
+        report(f"best checkpoint: step {scores['step']:,}, dev {format_metrics(scores['dev'])}")
+    for name, weights in scores["layers"].items():
+        report(f"scalar mix of {name}, from layer 0 upwards: {', '.join(map(str, weights))}")

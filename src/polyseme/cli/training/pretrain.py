@@ -1,0 +1,92 @@
+"""polyseme pretrain"""
+
+from functools import partial
+from typing import Annotated, Any
+
+import typer
+
+from polyseme.cli.console import report
+from polyseme.cli.options import Corpus, Dev, RecipeKind, Resume, RunFolder, Settings, TextColumn
+from polyseme.cli.progress import reading_bar, spinner
+from polyseme.cli.training.session import conclude_pretraining, describe_pretraining, run_session
+from polyseme.errors import ConfigError
+from polyseme.models.display_names import DISPLAY_NAMES
+
+
+def pretrain(
+    family: Annotated[
+        str,
+        typer.Argument(help=f"Model family: {', '.join(DISPLAY_NAMES)}."),
+    ],
+    out: RunFolder,
+    corpus: Corpus = None,
+    dev: Dev = None,
+    target: Annotated[
+        list[str] | None, typer.Option(help="Translations of the corpus, line by line, if it is plain text.")
+    ] = None,
+    dev_target: Annotated[list[str] | None, typer.Option(help="Translations of the validation corpus.")] = None,
+    size: Annotated[
+        str, typer.Option(help="tiny (seconds), small (minutes), medium (hours), base; auto: by budget and corpus.")
+    ] = "small",
+    budget: Annotated[
+        str | None, typer.Option(help="90s, 10m, 2h, 500steps, 2Mtokens or 3epochs; each size has a default.")
+    ] = None,
+    recipe: RecipeKind = "fast",
+    seed: Annotated[
+        int, typer.Option(help="Random seed. Word vectors are deterministic with training.threads=1 only.")
+    ] = 0,
+    masking: Annotated[
+        str | None, typer.Option(help="Unit that masked language models mask: token, word, ngram or unit.")
+    ] = None,
+    settings: Settings = None,
+    column: TextColumn = "text",
+    resume: Resume = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate memory and time; write nothing.")] = False,
+) -> int:
+    """Pretrain a model on raw text.
+
+    \b
+    Examples:
+      polyseme pretrain bert --corpus text/ --dev dev.txt --budget 10m --out runs/bert
+      polyseme pretrain gpt2 --corpus 'news/*.jsonl.gz' --size auto --budget 2h --out runs/gpt2
+      polyseme pretrain mbert --corpus en=en.txt --corpus zh=zh.txt --corpus de=de.txt --out runs/mbert
+      polyseme pretrain transformer --corpus pairs.tsv --dev dev.tsv --out runs/en-de
+      polyseme pretrain cove --corpus en.txt --target de.txt --set model.vectors=runs/skipgram --out runs/cove
+      polyseme pretrain bert --out runs/bert --resume
+    """
+    from polyseme.api import estimate_pretraining, open_pretraining
+
+    options: dict[str, Any] = {
+        "corpus": corpus or (),
+        "dev": dev or (),
+        "target": target or (),
+        "dev_target": dev_target or (),
+        "size": size,
+        "budget": budget,
+        "recipe": recipe,
+        "seed": seed,
+        "masking": masking,
+        "settings": settings or (),
+        "column": column,
+    }
+    if dry_run:
+        if resume:
+            raise ConfigError("--dry-run and --resume exclude each other; omit one")
+        from polyseme.system.formatting import format_bytes, format_clock, format_count
+
+        with spinner("measuring"):
+            estimate = estimate_pretraining(family, **options)
+        print(f"parameters  {estimate.parameters:,}")
+        print(f"memory      about {format_bytes(estimate.memory)}")
+        print(f"steps       {estimate.steps:,}, {format_count(estimate.tokens)} tokens")
+        print(f"time        about {format_clock(estimate.seconds)} after the corpus is tokenized")
+        report("nothing was written; run the command without --dry-run to train")
+        return 0
+    opened = open_pretraining(
+        family, out=out, **options, resume=resume, watch=partial(reading_bar, "reading the corpus")
+    )
+    describe_pretraining(opened.session)
+    code = run_session(opened, f"pretrain {family}")
+    if not code:
+        conclude_pretraining(opened.session)
+    return code

@@ -1,0 +1,260 @@
+"""Labelled datasets of a comparison: found, checked, subsampled and written to the folder of the comparison.
+
+A TOML file lists them as `[name]` with `task`, `train`, `dev`, `test` and, if columns have other names, `columns`; or a
+folder contains folders with `train.*`, `dev.*` and `test.*`. Folders called words, minimal_pairs and senses contain
+evaluation suites without training data.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import tomllib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from pydantic import Field
+
+from polyseme.config import Config
+from polyseme.datasets.labelled_files import find_labels, guess_task, read_examples, require_answers, require_labels
+from polyseme.datasets.records import Example
+from polyseme.datasets.task_schemas import (
+    ChoiceExample,
+    ClassifyExample,
+    PairExample,
+    SimilarityExample,
+    SpanExample,
+    TagExample,
+)
+from polyseme.errors import ConfigError, DataError
+from polyseme.system.atomic_io import atomic_folder
+from polyseme.system.io_errors import readable
+from polyseme.tasks import TASKS, TaskSpec, task_spec
+
+SUITES = {"words": "words", "minimal_pairs": "minimal-pairs", "senses": "senses"}  # folder → suite
+
+_SPLITS = ("train", "dev", "test")
+_SKIPPED_FOLDERS = ("translate", "edges", "prompts")  # of built-in samples
+_HELD_OUT = 0.1  # of the training examples, if dev or test files are missing
+_FORMAT = "write [name], followed by task, train, dev and test"
+
+
+class DatasetConfig(Config):
+    """A labelled dataset in a TOML file."""
+
+    task: str = ""  # classify, pair, similarity, choice, tag or span; by default guessed from the file
+    train: str
+    dev: str = ""
+    test: str = ""  # by default held out from train
+    labels: tuple[int, ...] = ()  # numbers of labelled examples; by default those of the comparison
+    columns: dict[str, str] = Field(default_factory=dict)
+    about: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledDataset:
+    """A labelled dataset."""
+
+    name: str
+    kind: str  # of task
+    splits: Mapping[str, Sequence[Any]]  # train, dev and test examples
+    labels: tuple[int, ...] = ()
+    about: str = ""
+    derived: bool = False  # from the corpus
+
+    @property
+    def spec(self) -> TaskSpec:
+        """The spec of the task."""
+        return TASKS[self.kind]
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric."""
+        return self.spec.metric(find_labels(self.splits["train"]) if self.spec.closed_labels else ())
+
+    @property
+    def majority_baseline(self) -> float | None:
+        """The accuracy of always predicting the most frequent label of the training examples."""
+        if not self.spec.majority_baseline:
+            return None
+        majority = Counter(example.labels[0] for example in self.splits["train"]).most_common(1)[0][0]
+        return statistics.fmean(example.labels[0] == majority for example in self.splits["test"])
+
+    def describe(self) -> dict[str, Any]:
+        """The description in the results."""
+        fields = {"name": self.name, "kind": self.kind, "metric": self.metric, "derived": self.derived}
+        fields |= {split: len(examples) for split, examples in self.splits.items()}
+        return fields | {"about": self.about or None, "majority_baseline": self.majority_baseline}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationData:
+    """Labelled datasets, and the folders of evaluation suites by suite."""
+
+    datasets: list[LabelledDataset]
+    suites: dict[str, list[Path]]
+
+
+def find_datasets(path: str, *, seed: int) -> EvaluationData:
+    """Read and check all datasets that a TOML file lists or a folder contains."""
+    if not path:
+        return EvaluationData(datasets=[], suites={})
+    source = Path(path)
+    if source.is_dir():
+        return _search_folder(source, seed)
+    try:
+        with readable(path, "give a folder of labelled datasets or a TOML file"):
+            listed = tomllib.loads(source.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not TOML ({error!s:.100}); {_FORMAT}") from None
+    datasets: list[LabelledDataset] = []
+    suites: dict[str, list[Path]] = {}
+    for name, values in listed.items():
+        if name in SUITES and isinstance(values, str | list):
+            paths = [values] if isinstance(values, str) else values
+            suites.setdefault(SUITES[name], []).extend(_resolve(source, str(file)) for file in paths)
+            continue
+        if not isinstance(values, dict):
+            raise ConfigError(f"{path}: {name} is not a dataset; {_FORMAT}")
+        config = DatasetConfig.parse(values, group=name)
+        files = {split: str(_resolve(source, file)) for split in _SPLITS if (file := getattr(config, split))}
+        datasets.append(_read_dataset(name, files, config, seed))
+    if not datasets and not suites:
+        raise DataError(f"{path} lists no datasets; {_FORMAT}")
+    return EvaluationData(datasets=datasets, suites=suites)
+
+
+def _resolve(listing: Path, path: str) -> Path:
+    """A path, relative to the file that lists it."""
+    return Path(path) if Path(path).is_absolute() else listing.parent / path
+
+
+def _search_folder(folder: Path, seed: int) -> EvaluationData:
+    datasets: list[LabelledDataset] = []
+    suites: dict[str, list[Path]] = {}
+    for place in [folder, *sorted(path for path in folder.rglob("*") if path.is_dir())]:
+        inside = place.relative_to(folder).parts
+        if any(_without_language(part) in SUITES for part in (*inside, folder.name)):
+            if _without_language(place.name) in SUITES:
+                suites.setdefault(SUITES[_without_language(place.name)], []).append(place)
+            continue
+        if any(_without_language(part) in _SKIPPED_FOLDERS for part in (*inside, folder.name)):
+            continue
+        files = {split: str(paths[0]) for split in _SPLITS if (paths := sorted(place.glob(f"{split}.*")))}
+        if {"train", "test"} <= files.keys() or {"train", "dev"} <= files.keys():
+            name = "-".join(inside) or folder.name
+            datasets.append(_read_dataset(name, files, DatasetConfig(train=""), seed))
+    if not datasets and not suites:
+        raise DataError(
+            f"{folder} contains no labelled datasets; add folders with train, dev and test files, or folders called "
+            "words, minimal_pairs or senses"
+        )
+    return EvaluationData(datasets=datasets, suites=suites)
+
+
+def _without_language(name: str) -> str:
+    return name.removesuffix("_zh")
+
+
+def _read_dataset(name: str, files: Mapping[str, str], config: DatasetConfig, seed: int) -> LabelledDataset:
+    """Read a dataset; missing dev and test splits are taken from the others, without overlap."""
+    kind = config.task or guess_task(files["train"], columns=config.columns)
+    example_type = task_spec(kind, group=name).Example
+    splits = {split: list(read_examples(file, example_type, columns=config.columns)) for split, file in files.items()}
+    if "test" not in splits and "dev" in splits:
+        splits["test"] = splits.pop("dev")
+    for split in ("dev", "test"):
+        if split not in splits:
+            order = Random(f"{name} {split} {seed}").sample(splits["train"], len(splits["train"]))
+            number = max(1, round(_HELD_OUT * len(order)))
+            splits[split], splits["train"] = order[:number], order[number:]
+    dataset = LabelledDataset(name=name, kind=kind, splits=splits, labels=config.labels, about=config.about)
+    _check_dataset(dataset)
+    return dataset
+
+
+def _check_dataset(dataset: LabelledDataset) -> None:
+    """Raise an error for a dataset that cannot be trained or evaluated on."""
+    for split in _SPLITS:
+        if len(dataset.splits[split]) < 2:
+            raise DataError(f"{dataset.name}: {split} has too few examples; give at least two")
+    if dataset.spec.closed_labels:
+        labels = find_labels(dataset.splits["train"])
+        for split in ("dev", "test"):
+            require_labels(dataset.splits[split], labels, dataset.splits["train"][0].file)
+    for split in _SPLITS:
+        require_answers(dataset.splits[split])
+
+
+def subsample(dataset: LabelledDataset, sizes: Mapping[str, int], *, seed: int) -> LabelledDataset:
+    """A dataset of at most the given sizes; the training split keeps an example of every label."""
+    splits = {
+        split: _sample(examples, sizes[split], f"{dataset.name} {split} {seed}")
+        for split, examples in dataset.splits.items()
+    }
+    if dataset.spec.closed_labels:
+        known = {label for example in splits["train"] for label in example.labels}
+        for example in dataset.splits["train"]:
+            if not known.issuperset(example.labels):
+                known.update(example.labels)
+                splits["train"].append(example)
+    return replace(dataset, splits=splits)
+
+
+def _sample(examples: Sequence[Any], most: int, seed: str) -> list[Any]:
+    if len(examples) <= most:
+        return list(examples)
+    return [examples[number] for number in sorted(Random(seed).sample(range(len(examples)), most))]
+
+
+def label_counts(dataset: LabelledDataset, requested: Sequence[int]) -> list[int]:
+    """The numbers of labelled examples to train on, in ascending order."""
+    most = len(dataset.splits["train"])
+    return sorted({min(number or most, most) for number in dataset.labels or requested})
+
+
+def write_dataset(dataset: LabelledDataset, folder: Path) -> dict[str, Path]:
+    """Write the splits of a dataset to files with standard columns, unless they exist."""
+    extension = {"tag": "conll", "span": "json"}.get(dataset.kind, "jsonl")
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_folder(folder) as partial:
+            for split, examples in dataset.splits.items():
+                (partial / f"{split}.{extension}").write_text(_format(dataset.kind, examples), encoding="utf-8")
+    return {split: folder / f"{split}.{extension}" for split in _SPLITS}
+
+
+def _format(kind: str, examples: Sequence[Example]) -> str:
+    if kind == "tag":
+        sentences = [zip(one.words, one.tags, strict=True) for one in examples if isinstance(one, TagExample)]
+        return "\n".join("".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences)
+    if kind == "span":
+        paragraphs = [_to_squad(example) for example in examples if isinstance(example, SpanExample)]
+        return json.dumps({"version": "v2.0", "data": [{"title": "", "paragraphs": paragraphs}]}, ensure_ascii=False)
+    return "".join(json.dumps(_to_json(example), ensure_ascii=False) + "\n" for example in examples)
+
+
+def _to_json(example: Example) -> dict[str, Any]:
+    match example:
+        case ClassifyExample():
+            return {"text": example.text, "label": example.label}
+        case PairExample():
+            return {"text_a": example.text_a, "text_b": example.text_b, "label": example.label}
+        case SimilarityExample():
+            return {"text_a": example.text_a, "text_b": example.text_b, "score": example.score}
+        case ChoiceExample():
+            return {"context": example.context, "choices": example.choices, "answer": example.answer}
+    raise TypeError(type(example))
+
+
+def _to_squad(example: SpanExample) -> dict[str, Any]:
+    answers = [
+        {"text": answer.text, "answer_start": -1 if answer.start is None else answer.start}
+        for answer in example.answers
+    ]
+    qa = {"id": example.id, "question": example.question, "answers": answers, "is_impossible": not answers}
+    return {"context": example.passage, "qas": [qa]}

@@ -1,0 +1,171 @@
+"""The charts of a report: score strips, learning curves and label curves."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from html import escape
+
+from polyseme.comparison.report.decision import Decision
+from polyseme.comparison.report.labels import (
+    METHODS,
+    SCALES,
+    family_name,
+    format_score,
+    likelihood_name,
+    method_name,
+    metric_name,
+    truncate,
+)
+from polyseme.comparison.report.results_view import ResultsView, get_number, get_rows, get_text
+from polyseme.comparison.report.scores import task_score
+from polyseme.rendering.svg import Axis, Chart, Point, marker
+from polyseme.system.formatting import enumerate_words
+
+_STRIP_WIDTH, _STRIP_HEIGHT = 300, 30
+_MAX_POINTS = 200  # of a learning curve
+
+
+def series_numbers(results: ResultsView) -> dict[str, int]:
+    """The number of each family, which determines its colour, marker and dash pattern in all charts."""
+    return {family: number for number, family in enumerate(results.families)}
+
+
+def family_badge(family: str, results: ResultsView) -> str:
+    """The marker and the name of a family."""
+    return f"{_icon(series_numbers(results)[family])}{escape(family_name(family))}"
+
+
+def _icon(number: int) -> str:
+    return f'<svg class="icon" viewBox="-9 -9 18 18" aria-hidden="true">{marker(0, 0, number, size=1.1)}</svg>'
+
+
+def draw_legend(results: ResultsView, families: Sequence[str]) -> str:
+    """Markers and names; the script lets an entry dim the other families."""
+    numbers = series_numbers(results)
+    items = [
+        f'<li data-series="{numbers[one]}">{_icon(numbers[one])}{escape(family_name(one))}</li>' for one in families
+    ]
+    return f'<ul class="legend">{"".join(items)}</ul>'
+
+
+def draw_strip(decision: Decision, results: ResultsView) -> str:
+    """All families on the scale of a use, better to the right, with the significance band and the baseline."""
+    overall = decision.overall
+    if overall is None or len(overall.scores) < 2:
+        return ""
+    sign = 1 if overall.higher_is_better else -1
+    values = {family: sign * score.value for family, score in overall.scores.items()}
+    baseline = None if overall.baseline is None else sign * overall.baseline
+    axis = Axis.around([*values.values(), *([] if baseline is None else [baseline])], margin=0.05, name="")
+    width, height = _STRIP_WIDTH, _STRIP_HEIGHT
+
+    def x(value: float) -> float:
+        return 8 + (width - 16) * axis.fraction(value)
+
+    parts = [f'<path class="track" d="M4 {height / 2}H{width - 4}"/>']
+    best, numbers = decision.best, series_numbers(results)
+    if best is not None:
+        others = [other for other in overall.scores if other != best]
+        band = statistics.median(2 * overall.standard_error_of_difference(best, other) for other in others)
+        left, right = max(4.0, x(values[best] - band)), x(values[best])
+        parts.append(
+            f'<rect class="band" x="{left:.1f}" y="5" width="{right - left + 6:.1f}" height="{height - 10}" rx="4"/>'
+        )
+    if baseline is not None:
+        tooltip = f"{overall.baseline_name} {format_score(sign * baseline)}"
+        parts.append(
+            f'<path class="rule" d="M{x(baseline):.1f} 3V{height - 3}"><title>{escape(tooltip)}</title></path>'
+        )
+    for family in sorted(values, key=lambda one: (one == decision.family, values[one])):  # the recommended one on top
+        score = overall.scores[family]
+        tooltip = f"{family_name(family)}: {format_score(score.value, score.standard_error)}"
+        size = 1.35 if family == decision.family else 0.8
+        drawn = marker(x(values[family]), height / 2, numbers[family], size=size, tooltip=tooltip)
+        parts.append(f'<g data-series="{numbers[family]}">{drawn}</g>')
+    label = "; ".join(f"{family_name(one)} {format_score(overall.scores[one].value)}" for one in overall.ranked())
+    return (
+        f'<svg class="chart strip" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def draw_learning_curves(results: ResultsView) -> list[tuple[str, str, str]]:
+    """A chart of dev likelihoods for each scale, as (scale, title, SVG); lower-cased text has a chart of its own."""
+    curves: dict[tuple[str, str], dict[str, list[Point]]] = {}
+    for row in results.of["learning_curve"]:
+        for point in get_rows(row, "points"):
+            seconds, bits = get_number(point, "processor_seconds"), get_number(point, "bits_per_character")
+            if seconds is not None and bits is not None and seconds >= 0:
+                scale = get_text(point, "scale") or "causal"
+                key = (scale, likelihood_name(scale, get_text(row, "name")))
+                curves.setdefault(key, {}).setdefault(row["family"], []).append(Point(seconds / 60, bits))
+    numbers, drawn = series_numbers(results), []
+    for scale, title in sorted(curves, key=lambda key: ([*SCALES, key[0]].index(key[0]), key)):
+        by_family = curves[scale, title]
+        lines = {family: _thin(by_family[family]) for family in results.families if family in by_family}
+        points = [point for line in lines.values() for point in line]
+        chart = Chart(
+            x_axis=Axis(name="processor minutes", low=0.0, high=max(point.x for point in points) * 1.04 or 1.0),
+            y_axis=Axis.around([point.y for point in points], name=f"{truncate(title, 40)}, lower is better"),
+            width=400,
+            height=280,
+        )
+        parts = [
+            chart.line(line, numbers[one], tooltip=f"{family_name(one)}: {line[-1].y:.3f} after {line[-1].x:.2g} min")
+            for one, line in lines.items()
+        ]
+        final = enumerate_words([f"{family_name(family)} {line[-1].y:.3f}" for family, line in lines.items()])
+        drawn.append((scale, title, chart.render(parts, f"Learning curves; final values: {final}")))
+    return drawn
+
+
+def draw_label_curves(results: ResultsView, task: str) -> list[tuple[str, str]]:
+    """Scores by number of labels, as (title, SVG): one chart for linear probes, one for fine-tuning, on equal axes."""
+    lines: dict[bool, dict[tuple[str, str], list[Point]]] = {}
+    for row in results.of["task"]:
+        num_labels, score = get_number(row, "num_labels"), task_score(results, row)
+        if row["task"] == task and num_labels and num_labels > 0 and score is not None:
+            method = get_text(row, "method")
+            group = lines.setdefault(method != "linear_probe", {})
+            point = Point(num_labels, score.value, score.standard_error or 0.0)
+            group.setdefault((row["family"], method), []).append(point)
+    points = [point for group in lines.values() for line in group.values() for point in line]
+    if not points:
+        return []
+    description = results.tasks()[task]
+    majority = get_number(description, "majority_baseline")
+    ends = [end for point in points for end in (point.y - point.error, point.y + point.error)]
+    if majority is not None:  # with room for the label below the line
+        ends += [majority, majority - 0.06 * abs(max(ends) - majority)]
+    xs = sorted({point.x for point in points})
+    metric = metric_name(truncate(get_text(description, "metric") or "score", 30))
+    chart = Chart(
+        x_axis=Axis.around(
+            xs, name="number of labels (log)", logarithmic=True, format="{:,.0f}".format, tick_values=xs
+        ),
+        y_axis=Axis.around(ends, name=metric),
+        width=460,
+        height=300,
+    )
+    numbers, drawn = series_numbers(results), []
+    for fine_tuned in sorted(lines):
+        parts = []
+        order = sorted(lines[fine_tuned], key=lambda key: numbers[key[0]])
+        for family, method in order:
+            line = sorted(lines[fine_tuned][family, method], key=lambda point: point.x)
+            tooltip = f"{family_name(family)}, {truncate(method_name(method), 30)}"
+            parts.append(chart.line(line, numbers[family], hollow=not fine_tuned, tooltip=tooltip))
+        if majority is not None:
+            parts.append(chart.reference_line(majority, "majority baseline"))
+        methods = list(dict.fromkeys(truncate(method_name(method), 30) for _, method in order))
+        title = enumerate_words(methods) if fine_tuned else METHODS["linear_probe"]
+        drawn.append((title, chart.render(parts, f"{truncate(task, 60)}, {title}: {metric} by number of labels")))
+    return drawn
+
+
+def _thin(line: Sequence[Point]) -> list[Point]:
+    """A curve in order of time, with a limited number of points."""
+    line = sorted(line, key=lambda point: point.x)
+    every = -(-len(line) // _MAX_POINTS)
+    return [*line[:-1:every], line[-1]] if every > 1 else line

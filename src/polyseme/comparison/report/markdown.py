@@ -1,0 +1,123 @@
+"""A comparison report in Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from polyseme.comparison.report.decision import Decision
+from polyseme.comparison.report.labels import family_name, format_score, truncate
+from polyseme.comparison.report.results_view import ResultsView, get_pairs, get_text
+from polyseme.comparison.report.sentences import Recommendation, describe_score, explain
+from polyseme.comparison.report.tables import Table, cost_table, list_settings, score_table
+from polyseme.system.formatting import enumerate_words
+
+# Characters with a meaning in Markdown; the last two groups only at the start of a line.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]|~$^])|^(?=[#+=-])|(?<=^\d)(?=[.)](?:\s|$))")
+_MAX_WORDS, _MAX_NEIGHBOURS = 12, 6
+
+
+def write_markdown(results: ResultsView, recommendation: Recommendation) -> str:
+    """The whole report."""
+    return "\n".join(_lines(results, recommendation)) + "\n"
+
+
+def escape_markdown(text: str, most: int = 300) -> str:
+    """A truncated text, escaped for Markdown and HTML."""
+    safe = truncate(text, most).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(lambda match: f"\\{match[0]}", safe)
+
+
+def _lines(results: ResultsView, recommendation: Recommendation) -> Iterator[str]:
+    corpus = get_text(results.comparison, "corpus")
+    yield f"# Which model{f' for {escape_markdown(corpus)}' if corpus else ''}?"
+    yield from ("", escape_markdown(recommendation.summary, 2000), "")
+    yield from (escape_markdown(recommendation.confidence, 2000), "")
+    if recommendation.decisions:
+        yield from _table(
+            ["use", "family", "score", "metric", "runner-up", "why"],
+            [_decision_row(decision, results) for decision in recommendation.decisions],
+        )
+    for limit in recommendation.limitations:
+        yield f"- {escape_markdown(limit)}"
+    if recommendation.not_evaluated:
+        yield f"- Not evaluated: {enumerate_words([use.phrase for use in recommendation.not_evaluated])}."
+    scores, costs = score_table(results), cost_table(results)
+    if scores.columns:
+        yield from ("", "## Scores", "")
+        yield from ("With standard errors. Bold: significantly better than all others (two standard errors).", "")
+        yield from _family_table(scores)
+        for column, description in zip(scores.columns, scores.descriptions, strict=True):
+            yield f"- {escape_markdown(column)}: {escape_markdown(description)}"
+    if any(results.families.values()):
+        yield from ("", "## Costs", "")
+        yield from _family_table(costs)
+    yield from _neighbours(results)
+    yield from ("", "## Reproduction", "")
+    commands = [("whole comparison", get_text(results.comparison, "command"))]
+    commands += [(family_name(family), get_text(row, "command")) for family, row in results.families.items()]
+    for title, command in commands:
+        if command:
+            yield from (f"{escape_markdown(title, 40)}:", "", *_fenced(command), "")
+    for row in results.of["failure"]:
+        stage, message = escape_markdown(get_text(row, "stage"), 40), escape_markdown(get_text(row, "message"), 500)
+        yield f"- {escape_markdown(family_name(row['family']))} failed ({stage}): {message}"
+    settings = list_settings(results)
+    if settings:
+        yield from ("", "## Evaluation settings", "")
+        yield from _table(["", ""], [[escape_markdown(name, 80), escape_markdown(value)] for name, value in settings])
+
+
+def _decision_row(decision: Decision, results: ResultsView) -> list[str]:
+    score, runner_up = decision.score, ""
+    if decision.runner_up is not None and decision.overall is not None:
+        other = decision.overall.scores[decision.runner_up]
+        runner_up = f"{escape_markdown(family_name(decision.runner_up))} "
+        runner_up += format_score(other.value, other.standard_error)
+        runner_up += "" if decision.significant else ", not significant"
+    return [
+        decision.use.name,
+        f"**{escape_markdown(family_name(decision.family))}**" if decision.family else "none",
+        format_score(score.value, score.standard_error) if score else "",
+        escape_markdown(describe_score(decision), 100),
+        runner_up,
+        escape_markdown(explain(decision, results), 600),
+    ]
+
+
+def _neighbours(results: ResultsView) -> Iterator[str]:
+    by_word: dict[str, dict[str, list[tuple[str, float]]]] = {}
+    for row in results.of["neighbours"]:
+        by_word.setdefault(row["word"], {})[row["family"]] = get_pairs(row, "neighbours")[:_MAX_NEIGHBOURS]
+    if not by_word:
+        return
+    yield from ("", "## Nearest neighbours", "")
+    words = [*by_word][:_MAX_WORDS]
+    body = []
+    for family in results.families:
+        if any(family in by_word[word] for word in words):
+            lists = ([escape_markdown(other, 40) for other, _ in by_word[word].get(family, [])] for word in words)
+            body.append([escape_markdown(family_name(family)), *map(", ".join, lists)])
+    yield from _table(["", *(escape_markdown(word, 40) for word in words)], body)
+
+
+def _family_table(table: Table) -> Iterator[str]:
+    body = []
+    for family, cells in table.rows.items():
+        texts = [(escape_markdown(cell.text, 60), cell.best) for cell in cells]
+        body.append([escape_markdown(family_name(family)), *(f"**{text}**" if best else text for text, best in texts)])
+    yield from _table(["family", *(escape_markdown(column, 60) for column in table.columns)], body)
+
+
+def _table(header: Sequence[str], body: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(header)} |"
+    yield f"|{'---|' * len(header)}"
+    yield from (f"| {' | '.join(cells)} |" for cells in body)
+    yield ""
+
+
+def _fenced(text: str) -> list[str]:
+    """A command in a fence longer than any run of backticks in it."""
+    line = " ".join(text[:2000].split())
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", line)), default=0))
+    return [fence, line, fence]

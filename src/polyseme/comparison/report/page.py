@@ -1,0 +1,273 @@
+"""The report of a comparison: a stand-alone HTML page and a Markdown file, rendered from the results alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from polyseme.comparison.report.charts import (
+    draw_label_curves,
+    draw_learning_curves,
+    draw_legend,
+    draw_strip,
+    family_badge,
+)
+from polyseme.comparison.report.decision import Decision
+from polyseme.comparison.report.labels import (
+    escape_text,
+    family_name,
+    format_budget,
+    format_score,
+    truncate,
+)
+from polyseme.comparison.report.markdown import write_markdown
+from polyseme.comparison.report.panels import draw_examples, draw_neighbours
+from polyseme.comparison.report.pareto import COSTS, draw_pareto_front, find_qualities
+from polyseme.comparison.report.results_view import ResultsView, get_number, get_rows, get_text, load_results
+from polyseme.comparison.report.sense_maps import draw_sense_maps
+from polyseme.comparison.report.sentences import Recommendation, describe_score, explain, recommend
+from polyseme.comparison.report.tables import cost_table, draw_commands, draw_table, list_settings, score_table
+from polyseme.rendering.html import page
+from polyseme.system.atomic_io import write_file
+from polyseme.system.formatting import enumerate_words, format_count
+from polyseme.system.io_errors import writable
+
+PAGE, MARKDOWN = "report.html", "report.md"
+
+_STANDARD_ERRORS = (
+    "All ± are one standard error: for tasks, from the variance of the mean over seeds plus the sampling variance of "
+    "the test set; for likelihoods, from the variance over documents; otherwise, over items. As all families are "
+    "evaluated on the same items, standard errors of differences are overestimated. Two families are tied if they "
+    "differ by no more than two standard errors of the difference."
+)
+_SCALES = {
+    "causal": "each token given all tokens to its left",
+    "bidirectional": "mean of the left-to-right and the right-to-left model",
+    "masked": "each token masked in turn, given both sides: an easier problem, so a scale of its own",
+}
+
+
+def write_report(folder: Path) -> Path:
+    """Write report.html and report.md into the folder of a comparison; the output depends on the results alone."""
+    results = load_results(folder)
+    recommendation = recommend(results)
+    contents = {PAGE: draw_page(results, recommendation), MARKDOWN: write_markdown(results, recommendation)}
+    with writable(folder / PAGE, "free some space, or choose another folder"):
+        for file, content in contents.items():
+            write_file(folder / file, content.encode("utf-8", "replace"))  # JSON may hold lone surrogates
+    return folder / PAGE
+
+
+def draw_page(results: ResultsView, recommendation: Recommendation) -> str:
+    """The HTML page."""
+    senses, sentences = draw_sense_maps(results)
+    sections = [
+        ("pareto", "Quality against cost", _pareto(results)),
+        ("scores", "Scores", _scores(results)),
+        ("costs", "Costs", _costs(results)),
+        ("learning", "Learning curves", _learning_curves(results)),
+        ("labels", "Scores by number of labels", _label_curves(results)),
+        ("neighbours", "Nearest neighbours", draw_neighbours(results)),
+        ("senses", "Ambiguous words", _senses(results, senses) if sentences else ""),
+        ("examples", "Generated text and predictions", draw_examples(results)),
+        ("reproduction", "Reproduction", _reproduction(results)),
+    ]
+    present = [(key, title, html) for key, title, html in sections if html]
+    links = "".join(f'<a href="#{key}">{title}</a>' for key, title, _ in present)
+    body = [
+        f"<header>{_header(results)}</header><main>",
+        _recommendation(results, recommendation),
+        f'<nav aria-label="Sections">{links}</nav>' if links else "",
+        *(f'<section id="{key}"><h2>{title}</h2>{html}</section>' for key, title, html in present),
+        "</main>",
+    ]
+    assets = files(__package__)
+    script, style = (assets.joinpath(f"report.{kind}").read_text("utf-8") for kind in ("js", "css"))
+    html = "\n".join(filter(None, body))
+    return page(_title(results), html, data={"sentences": sentences}, script=script, style=style)
+
+
+def _title(results: ResultsView) -> str:
+    corpus = truncate(Path(get_text(results.comparison, "corpus")).name, 60)
+    return f"Which model for {corpus}?" if corpus else "Which model?"
+
+
+def _header(results: ResultsView) -> str:
+    of = results.comparison
+    words, budget = get_number(of, "words", "train"), get_text(of, "budget")
+    seconds, cores = get_number(of, "processor_seconds"), get_number(of, "cores")
+    parts = [f"{len(results.families)} famil{'y' if len(results.families) == 1 else 'ies'}"]
+    parts += [] if words is None else [f"{format_count(words)} words of training text"]
+    if budget:
+        on = f" on {cores:.0f} core{'s' * (cores != 1)}" if cores else ""
+        parts.append(f"{truncate(format_budget(budget), 40)} per family{on}")
+    elif seconds is not None:
+        parts.append(f"{seconds:,.0f} processor seconds per family")
+    parts += [truncate(get_text(of, "date"), 30)]
+    line = " · ".join(escape(part) for part in parts if part)
+    return f'<h1>{escape(_title(results))}</h1><p class="faint">{line}</p>'
+
+
+def _recommendation(results: ResultsView, recommendation: Recommendation) -> str:
+    cards = "".join(_card(decision, results) for decision in recommendation.decisions)
+    limits = [*recommendation.limitations]
+    if recommendation.not_evaluated:
+        limits.append(f"Not evaluated: {enumerate_words([use.phrase for use in recommendation.not_evaluated])}.")
+    items = "".join(f"<li>{escape(limit)}</li>" for limit in limits)
+    key = (
+        f'{draw_legend(results, results.trained)}<p class="faint key">Better scores are further right. Shaded: not '
+        "significantly different from the best (±2 s.e.). Dashed: majority or chance baseline.</p>"
+    )
+    return (
+        f'<section id="recommendation"><p class="verdict">{escape(recommendation.summary)}</p>'
+        f'<p class="because">{escape(recommendation.confidence)}</p>'
+        + (f'<div class="cards">{cards}</div>{key}' if cards else "")
+        + (f'<h2 class="small">Limitations</h2><ul class="limits">{items}</ul>' if items else "")
+        + "</section>"
+    )
+
+
+def _card(decision: Decision, results: ResultsView) -> str:
+    parts = [f"<h3>{decision.use.name}</h3>"]
+    score, overall = decision.score, decision.overall
+    if decision.family is None or score is None:
+        parts.append('<p class="family none">none</p>')
+    else:
+        parts.append(f'<p class="family">{family_badge(decision.family, results)}</p>')
+        scored, metric = format_score(score.value, score.standard_error), escape_text(describe_score(decision), 90)
+        parts.append(f'<p class="score">{scored} <span class="faint">{metric}</span></p>')
+    parts.append(draw_strip(decision, results))
+    if decision.runner_up is not None and overall is not None:
+        family, other = str(decision.family), decision.runner_up
+        place = "best mean" if overall.lead(other, family) > 0 else "runner-up"
+        differs = decision.significant or overall.significantly_better(other, family)
+        scored = format_score(overall.scores[other].value, overall.scores[other].standard_error)
+        parts.append(
+            f'<p class="next"><span class="faint">{place}:</span> {escape(family_name(other))} {scored} '
+            f'<span class="faint">{"significant" if differs else "not significant"}</span></p>'
+        )
+    parts.append(f'<p class="why">{escape_text(explain(decision, results), 600)}</p>')
+    if len(decision.measurements) > 1:
+        parts.append(f'<p class="why faint">{escape_text(_best_of_each(decision), 400)}</p>')
+    return f'<article class="card">{"".join(parts)}</article>'
+
+
+def _best_of_each(decision: Decision) -> str:
+    """The best family of each measurement."""
+    parts = []
+    for one in decision.measurements:
+        best = one.ranked()[0]
+        scored = format_score(one.scores[best].value, one.scores[best].standard_error)
+        parts.append(f"{truncate(one.name, 40)}: {family_name(best)} {scored}")
+    return f"Best on each data set: {'; '.join(parts)}."
+
+
+def _pareto(results: ResultsView) -> str:
+    qualities = find_qualities(results)
+    rows = results.families.values()
+    costs = [cost for cost in COSTS if any(get_number(row, cost.key) is not None for row in rows)]
+    if not qualities or not costs:
+        return ""
+    charts = []
+    for row, quality in enumerate(qualities):
+        for column, cost in enumerate(costs):
+            hidden = "" if row == column == 0 else " hidden"
+            chart = draw_pareto_front(results, quality, cost)
+            charts.append(f'<div data-chart="{row} {column}"{hidden}>{chart}</div>')
+    quality_options = "".join(f'<option value="{row}">{escape(one.name)}</option>' for row, one in enumerate(qualities))
+    cost_options = "".join(f'<option value="{column}">{escape(one.name)}</option>' for column, one in enumerate(costs))
+    return (
+        "<p>Better is up, cheaper is left. Filled markers are on the Pareto front: no other family is both better and "
+        "cheaper.</p>"
+        f'<p class="choices" hidden><label>quality <select id="quality">{quality_options}</select></label> '
+        f'<label>cost <select id="cost">{cost_options}</select></label></p>'
+        f'<div class="wide pareto-chart">{"".join(charts)}</div>'
+    )
+
+
+def _scores(results: ResultsView) -> str:
+    table = score_table(results)
+    if not table.columns:
+        return ""
+    return (
+        "<p>With standard errors. Bold: significantly better than all others (two standard errors of the difference). "
+        "Tasks are shown at their largest number of labels, with the better of linear probe and fine-tuning.</p>"
+        f"{draw_table(table, results, 'Scores')}{_column_descriptions(table.columns, table.descriptions)}"
+    )
+
+
+def _costs(results: ResultsView) -> str:
+    if not any(results.families.values()):
+        return ""
+    table = cost_table(results)
+    return f"{draw_table(table, results, 'Costs')}{_column_descriptions(table.columns, table.descriptions)}"
+
+
+def _column_descriptions(columns: Sequence[str], descriptions: Sequence[str]) -> str:
+    items = "".join(
+        f"<dt>{escape(column)}</dt><dd>{escape(description)}</dd>"
+        for column, description in zip(columns, descriptions, strict=True)
+        if description
+    )
+    return f'<details><summary>Columns explained</summary><dl class="terms">{items}</dl></details>'
+
+
+def _learning_curves(results: ResultsView) -> str:
+    charts = draw_learning_curves(results)
+    if not charts:
+        return ""
+    with_points = {row["family"] for row in results.of["learning_curve"] if get_rows(row, "points")}
+    html = "".join(
+        f"<figure><figcaption>{escape_text(title, 60)} "
+        f'<span class="faint">{_SCALES.get(scale, "")}</span></figcaption>{chart}</figure>'
+        for scale, title, chart in charts
+    )
+    legend = draw_legend(results, [family for family in results.families if family in with_points])
+    return f'<p>On the dev text, during training.</p>{legend}<div class="figures three">{html}</div>'
+
+
+def _label_curves(results: ResultsView) -> str:
+    parts = []
+    for task, description in results.tasks().items():
+        charts = draw_label_curves(results, task)
+        if not charts:
+            continue
+        html = "".join(f"<figure><figcaption>{escape(title)}</figcaption>{chart}</figure>" for title, chart in charts)
+        about = escape_text(get_text(description, "about"), 200)
+        parts.append(
+            f'<h3>{escape_text(task, 100)} <span class="faint">{about}</span></h3><div class="figures">{html}</div>'
+        )
+    if not parts:
+        return ""
+    evaluated = {row["family"] for row in results.of["task"]}
+    legend = draw_legend(results, [family for family in results.families if family in evaluated])
+    key = "Hollow markers: linear probe. Filled markers: fine-tuned. Error bars: one standard error."
+    return f"{legend}<p>{key}</p>{''.join(parts)}"
+
+
+def _senses(results: ResultsView, maps: str) -> str:
+    method = truncate(get_text(results.ambiguous_words, "method"), 300)
+    family = get_text(results.ambiguous_words, "found_by")
+    found = f"Found with {escape(family_name(family))}: {escape(method.rstrip('.'))}. " if method and family else ""
+    return (
+        f"<p>{found}Each marker is an occurrence of the word, positioned by the first two principal components of its "
+        "contextual vectors; colours and shapes are clusters. Static families have one vector for all occurrences. "
+        f"Point at a marker, or use the arrow keys, to read its sentence.</p>{maps}"
+    )
+
+
+def _reproduction(results: ResultsView) -> str:
+    failures = "".join(
+        f"<li>{escape(family_name(row['family']))}, {escape_text(get_text(row, 'stage') or 'unknown stage', 40)}: "
+        f"{escape_text(get_text(row, 'message'), 500)}</li>"
+        for row in results.of["failure"]
+    )
+    settings = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in list_settings(results))
+    return (
+        draw_commands(results)
+        + (f"<h3>Failures</h3><ul>{failures}</ul>" if failures else "")
+        + (f'<h3>Evaluation settings</h3><dl class="terms">{settings}</dl>' if settings else "")
+        + f"<h3>Standard errors</h3><p>{_STANDARD_ERRORS}</p>"
+    )

@@ -1,0 +1,192 @@
+"""Quality against cost: the families that no other family beats in both."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from polyseme.comparison.report.charts import series_numbers
+from polyseme.comparison.report.labels import family_name, family_names, metric_name, truncate
+from polyseme.comparison.report.results_view import ResultsView, get_number
+from polyseme.comparison.report.scores import Measurement, suite_measurements, task_measurements
+from polyseme.rendering.svg import Axis, Chart, marker
+from polyseme.system.formatting import enumerate_words, format_bytes, format_count, format_duration
+
+_CHARACTER_WIDTH = 7.8  # of labels, about
+
+Box = tuple[float, float, float, float]  # left, top, right, bottom
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """A cost of families, on the horizontal axis."""
+
+    key: str
+    name: str
+    formatted: Callable[[float], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality:
+    """A quality of families, on the vertical axis; higher is better."""
+
+    name: str
+    description: str
+    values: Mapping[str, float]
+    formatted: Callable[[float], str] = "{:g}".format
+
+
+COSTS = (
+    Cost(key="embedding_seconds", name="time to embed 1,000 sentences", formatted=format_duration),
+    Cost(key="processor_seconds", name="processor time of training", formatted=format_duration),
+    Cost(key="disk_bytes", name="size on disk", formatted=format_bytes),
+    Cost(key="parameters", name="parameters", formatted=format_count),
+)
+
+
+def find_qualities(results: ResultsView) -> list[Quality]:
+    """The mean score and mean rank over the measurements that all families share, then each measurement."""
+    measurements = [*task_measurements(results), *suite_measurements(results)]
+    families = results.trained
+    shared = [
+        one
+        for one in measurements
+        if one.kind != "likelihood"
+        and all(family in one.scores for family in families)
+        and any(map(one.above_baseline, one.scores))
+    ]
+    qualities = []
+    if shared and len(families) > 1:
+        over = f"over {enumerate_words([truncate(one.name, 30) for one in shared])}"
+        qualities += [
+            Quality(
+                name="mean normalized score",
+                description=f"0 is the baseline, 1 the best family; {over}",
+                values=_mean_normalized_scores(shared, families),
+            ),
+            Quality(
+                name="mean rank",
+                description=f"1 is best; {over}",
+                values={family: -rank for family, rank in _mean_ranks(shared, families).items()},
+                formatted=lambda value: f"{-value:g}",
+            ),
+        ]
+    for one in measurements:
+        sign = 1 if one.higher_is_better else -1
+        labels = f"with {one.num_labels:,} labels" if one.num_labels else ""
+        metric = "" if one.kind == "likelihood" else metric_name(one.metric)
+        formatted: Callable[[float], str] = "{:g}".format if one.higher_is_better else lambda value: f"{-value:g}"
+        qualities.append(
+            Quality(
+                name=truncate(one.name, 60),
+                description=" ".join(filter(None, [metric, labels])),
+                values={family: sign * score.value for family, score in one.scores.items()},
+                formatted=formatted,
+            )
+        )
+    return qualities
+
+
+def draw_pareto_front(results: ResultsView, quality: Quality, cost: Cost) -> str:
+    """Families by quality and cost, and the Pareto front."""
+    costs = {family: get_number(row, cost.key) for family, row in results.families.items()}
+    known = {family: value for family, value in costs.items() if value is not None and family in quality.values}
+    if not known:
+        return f'<p class="faint">No data on {escape(cost.name)}.</p>'
+    # Zero has no logarithm: it is drawn left of everything else.
+    zero = min((value for value in known.values() if value > 0), default=1.0) / 4
+    xs = {family: value if value > 0 else zero for family, value in known.items()}
+    ys = {family: quality.values[family] for family in known}
+    chart = Chart(
+        x_axis=Axis.around(
+            [*xs.values()], margin=0.12, name=f"{cost.name} (log)", logarithmic=True, format=cost.formatted
+        ),
+        y_axis=Axis.around([*ys.values()], margin=0.12, name=quality.name, format=quality.formatted),
+        width=760,
+        height=400,
+    )
+    front = find_pareto_front(xs, ys)
+    numbers, (line, taken) = series_numbers(results), _step_line(front, xs, ys, chart)
+    taken += [_box(chart.x(xs[family]) - 7, chart.y(ys[family]) + 4, 14.0) for family in xs]
+    parts = [f'<path class="front" d="{line}"/>']
+    for family in sorted(xs, key=lambda one: (one not in front, xs[one])):
+        x, y = chart.x(xs[family]), chart.y(ys[family])
+        tooltip = f"{family_name(family)}: {quality.formatted(round(ys[family], 3))}, {cost.formatted(known[family])}"
+        label = truncate(family_name(family), 30) + (" (0)" if known[family] <= 0 else "")
+        label_x, label_y, anchor, box = _place_label(x, y, _CHARACTER_WIDTH * len(label), taken, chart)
+        taken.append(box)
+        weight = ' font-weight="600"' if family in front else ""
+        parts.append(
+            f'<g data-series="{numbers[family]}">'
+            f"{marker(x, y, numbers[family], size=1.3, hollow=family not in front, tooltip=tooltip)}"
+            f'<text x="{label_x:.1f}" y="{label_y:.1f}" text-anchor="{anchor}"{weight}>{escape(label)}</text></g>'
+        )
+    drawn = chart.render(parts, f"{quality.name} against {cost.name}; on the Pareto front: {family_names(front)}")
+    if not quality.description:
+        return drawn
+    return f'{drawn}<p class="faint key">{escape(quality.name)}: {escape(quality.description)}</p>'
+
+
+def find_pareto_front(costs: Mapping[str, float], values: Mapping[str, float]) -> list[str]:
+    """The families that no other family beats in both quality and cost, cheapest first."""
+    front: list[str] = []
+    for family in sorted(costs, key=lambda one: (costs[one], -values[one])):
+        if not front or values[family] > values[front[-1]]:
+            front.append(family)
+    return front
+
+
+def _mean_normalized_scores(shared: Sequence[Measurement], families: Sequence[str]) -> dict[str, float]:
+    scores: dict[str, list[float]] = {family: [] for family in families}
+    for one in shared:
+        gains = {family: one.lead(family, 0.0) for family in families}
+        best = max(gains.values())
+        floor = min(gains.values()) if one.baseline is None else one.gain(one.baseline, 0.0)
+        for family in families:
+            scores[family].append(max(0.0, (gains[family] - floor) / (best - floor)) if best > floor else 0.0)
+    return {family: statistics.fmean(values) for family, values in scores.items()}
+
+
+def _mean_ranks(shared: Sequence[Measurement], families: Sequence[str]) -> dict[str, float]:
+    """The mean of each family's ranks; ties share their mean rank."""
+    ranks: dict[str, list[float]] = {family: [] for family in families}
+    for one in shared:
+        gains = {family: one.lead(family, 0.0) for family in families}
+        for family, gain in gains.items():
+            better, equal = (sum(map(test, gains.values())) for test in (gain.__lt__, gain.__eq__))
+            ranks[family].append(better + (equal + 1) / 2)
+    return {family: statistics.fmean(values) for family, values in ranks.items()}
+
+
+def _step_line(
+    front: Sequence[str], xs: Mapping[str, float], ys: Mapping[str, float], chart: Chart
+) -> tuple[str, list[Box]]:
+    """The SVG path of the front, as steps, and the boxes that it occupies."""
+    points = [(chart.x(xs[family]), chart.y(ys[family])) for family in front]
+    path, taken = f"M{points[0][0]:.1f} {points[0][1]:.1f}", []
+    end = (float(chart.width - chart.right), points[-1][1])
+    for (x, y), (next_x, next_y) in zip(points, [*points[1:], end], strict=True):
+        path += f"H{next_x:.1f}V{next_y:.1f}"
+        taken += [(x, y - 1, next_x, y + 1), (next_x - 1, next_y, next_x + 1, y)]
+    return path, taken
+
+
+def _box(left: float, baseline: float, width: float) -> Box:
+    """The box of a line of text."""
+    return left, baseline - 11, left + width, baseline + 3
+
+
+def _place_label(x: float, y: float, width: float, taken: Sequence[Box], chart: Chart) -> tuple[float, float, str, Box]:
+    """The position, anchor and box of a marker's label: the first free place around it, or else to the right."""
+    offsets = [(11, 4, "start"), (-11, 4, "end"), (0, -12, "middle"), (0, 21, "middle")]
+    offsets += [(9, -9, "start"), (9, 17, "start"), (-9, -9, "end"), (-9, 17, "end")]
+    shift = {"start": 0.0, "end": width, "middle": width / 2}
+    places = [(x + dx, y + dy, anchor, _box(x + dx - shift[anchor], y + dy, width)) for dx, dy, anchor in offsets]
+    for place in places:
+        left, top, right, bottom = place[3]
+        inside = chart.left <= left and right <= chart.width and top >= 0 and bottom <= chart.height - chart.bottom
+        if inside and not any(left < box[2] and box[0] < right and top < box[3] and box[1] < bottom for box in taken):
+            return place
+    return places[0]

@@ -1,0 +1,118 @@
+"""Typed view of the results of a comparison; malformed and unknown values count as missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from polyseme.comparison.results import KEYS, RESULTS, Row, merge_rows, read_lines
+from polyseme.errors import DataError
+
+_SMALLEST, _LARGEST = 1e-12, 1e18  # plausible magnitudes
+_GLOBAL = ("comparison", "ambiguous_words")  # kinds of rows that belong to no family
+_REQUIRED = {"metric": ("suite",), "task": ("task",), "example": ("kind", "prompt")}
+_REQUIRED |= dict.fromkeys(("neighbours", "sense_map"), ("word",))
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsView:
+    """All results by kind; families are in the order of the command."""
+
+    comparison: Row
+    ambiguous_words: Row
+    families: dict[str, Row]  # a requested family without results has an empty row
+    of: dict[str, list[Row]]  # kind → rows of families
+
+    @property
+    def trained(self) -> list[str]:
+        """Families that have any result."""
+        seen = {row["family"] for kind, rows in self.of.items() if kind != "failure" for row in rows}
+        return [family for family, row in self.families.items() if row or family in seen]
+
+    def tasks(self) -> dict[str, Row]:
+        """The description of each task by name, including tasks of which only scores exist."""
+        tasks = {row["name"]: row for row in get_rows(self.comparison, "tasks") if isinstance(row.get("name"), str)}
+        return tasks | {row["task"]: row for row in self.of["task"] if row["task"] not in tasks}
+
+    def context(self, family: str) -> str:
+        """The context that a family's vectors depend on: none, left or both; empty if unknown."""
+        return get_text(self.families.get(family, {}), "context")
+
+    def is_static(self, family: str) -> bool:
+        """Whether a family is known to have context-independent vectors."""
+        return self.context(family) == "none"
+
+    def is_contextual(self, family: str) -> bool:
+        """Whether a family is known to have context-dependent vectors."""
+        return self.context(family) not in ("none", "")
+
+
+def load_results(folder: Path) -> ResultsView:
+    """Load the results of a comparison's folder."""
+    path = folder / RESULTS
+    if not path.is_file():
+        raise DataError(f"{path} does not exist; pass the folder of a comparison")
+    return group_rows(read_lines(path))
+
+
+def group_rows(rows: Iterable[Row]) -> ResultsView:
+    """Group rows by kind."""
+    of: dict[str, list[Row]] = {kind: [] for kind in KEYS}
+    for row in merge_rows(_valid_rows(rows)):
+        of[row["row"]].append(row)
+    comparison, ambiguous = ((of.pop(kind) or [{}])[-1] for kind in _GLOBAL)
+    requested = comparison.get("families")
+    names = [name for name in requested if isinstance(name, str)] if isinstance(requested, list) else []
+    names += [row["family"] for kind, some in of.items() if kind != "done" for row in some]
+    families: dict[str, Row] = {name: {} for name in names}
+    families |= {row["family"]: row for row in of.pop("family")}
+    del of["done"]
+    return ResultsView(comparison=comparison, ambiguous_words=ambiguous, families=families, of=of)
+
+
+def _valid_rows(rows: Iterable[Row]) -> list[Row]:
+    """Rows with all required fields, without failures of families that succeeded later."""
+    valid: list[Row] = []
+    for row in rows:
+        kind = get_text(row, "row")
+        required = _REQUIRED.get(kind, ()) if kind in (*_GLOBAL, "done") else ("family", *_REQUIRED.get(kind, ()))
+        if not all(isinstance(row.get(key), str) for key in required):
+            continue
+        if kind == "family":
+            valid = [old for old in valid if old["row"] != "failure" or old["family"] != row["family"]]
+        valid.append(row)
+    return valid
+
+
+def get_number(row: Row | Mapping[str, Any], *keys: str) -> float | None:
+    """The number at a path of keys."""
+    value: Any = row
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return (float(value) if abs(value) > _SMALLEST else 0.0) if is_number(value) else None
+
+
+def get_text(row: Row | Mapping[str, Any], key: str) -> str:
+    """A string, or an empty one."""
+    value = row.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def get_rows(row: Row | Mapping[str, Any], key: str) -> list[Row]:
+    """A list of objects."""
+    value = row.get(key)
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def get_pairs(row: Row | Mapping[str, Any], key: str) -> list[tuple[str, float]]:
+    """A list of (string, number) pairs."""
+    value = row.get(key)
+    lists = [one for one in value if isinstance(one, list) and len(one) == 2] if isinstance(value, list) else []
+    return [(one[0], float(one[1])) for one in lists if isinstance(one[0], str) and is_number(one[1])]
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number of plausible magnitude."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST

@@ -1,0 +1,265 @@
+"""Scores of all families on one scale, with standard errors and a baseline.
+
+The variance of a score is the variance of the mean over seeds plus the sampling variance of the test set, which all
+seeds share: p (1 - p) / n for proportions of n items, and (1 - r²)² / (n - 1) for correlations (Bonett and Wright,
+2000, without their correction for ranks). As all families are evaluated on the same items, standard errors of
+differences are overestimated rather than underestimated.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from polyseme.comparison.report.labels import SCALES, SUITES, family_names, likelihood_name
+from polyseme.comparison.report.results_view import ResultsView, get_number, get_text, is_number
+from polyseme.comparison.results import Row
+from polyseme.system.formatting import enumerate_words
+
+LOW_COVERAGE = "too few words in the vocabulary"
+NO_TIME = "no time left for fine-tuning"
+INCOMPLETE = "not evaluated on all data sets"
+
+_CORRELATIONS = ("spearman", "pearson", "correlation", "matthews")
+_BASELINES = {"words": 0.0, "senses": 0.5, "minimal-pairs": 0.5}
+_MIN_COVERAGE = 0.5  # of the word pairs that the family with the largest vocabulary covers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """The score of a family."""
+
+    value: float
+    standard_error: float | None = None
+    method: str = ""  # linear_probe or fine_tuning
+    count: float | None = None  # test items
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """The scores of all families on one scale; scores are only compared within a measurement."""
+
+    key: str
+    name: str
+    kind: str  # a suite (likelihood, words, analogies, senses, minimal-pairs) or the kind of a task
+    scores: Mapping[str, Score]
+    metric: str = ""
+    higher_is_better: bool = True
+    baseline: float | None = None  # majority or chance
+    num_labels: int = 0
+    description: str = ""
+    excluded: Mapping[str, str] = field(default_factory=dict)  # families without a comparable score, and why
+
+    def above_baseline(self, family: str) -> bool:
+        """Whether a family is significantly better than the baseline."""
+        score = self.scores[family]
+        return self.baseline is None or self.gain(score.value, self.baseline) > 2 * (score.standard_error or 0.0)
+
+    def gain(self, value: float, other: float) -> float:
+        """By how much one value is better than another."""
+        return value - other if self.higher_is_better else other - value
+
+    def lead(self, family: str, other: float | str) -> float:
+        """By how much a family is better than another."""
+        return self.gain(self.scores[family].value, self.scores[other].value if isinstance(other, str) else other)
+
+    @property
+    def baseline_name(self) -> str:
+        """The kind of the baseline."""
+        if self.kind in ("senses", "minimal-pairs"):
+            return "chance level"
+        return "majority baseline" if self.baseline else "baseline"
+
+    def exclusions(self) -> list[str]:
+        """Families without a comparable score, grouped by reason."""
+        return [
+            f"left out ({reason}): {family_names([one for one in self.excluded if self.excluded[one] == reason])}"
+            for reason in dict.fromkeys(self.excluded.values())
+        ]
+
+    def ranked(self) -> list[str]:
+        """Families from best to worst."""
+        return sorted(self.scores, key=lambda family: self.lead(family, 0.0), reverse=True)
+
+    def significantly_best(self) -> str | None:
+        """The family that is significantly better than every other."""
+        first, *others = self.ranked() or [""]
+        return first if others and all(self.significantly_better(first, other) for other in others) else None
+
+    def significantly_better(self, family: str, other: str) -> bool:
+        """Whether a family leads another by more than two standard errors of the difference."""
+        return self.lead(family, other) > 2 * self.standard_error_of_difference(family, other)
+
+    def standard_error_of_difference(self, family: str, other: str) -> float:
+        """The standard error of a difference; unknown standard errors count as zero."""
+        return math.hypot(*(self.scores[one].standard_error or 0.0 for one in (family, other)))
+
+
+def suite_measurements(results: ResultsView) -> list[Measurement]:
+    """Likelihoods by scale, word similarity, analogies, word senses and minimal pairs, one measurement per data set."""
+    groups: dict[tuple[str, str, str], dict[str, Row]] = {}
+    for row in results.of["metric"]:
+        if get_number(row, "value") is not None:
+            key = (row["suite"], get_text(row, "scale"), get_text(row, "name"))
+            groups.setdefault(key, {})[row["family"]] = row
+    order = ["likelihood", *SUITES, *SCALES]  # unknown ones come last
+    ranks = {key: [order.index(part) if part in order else len(order) for part in key] for key in groups}
+    measurements = []
+    for suite, scale, name in sorted(groups, key=lambda key: (ranks[key], key)):
+        by_family = groups[suite, scale, name]
+        scores = {family: _suite_score(suite, by_family[family]) for family in results.families if family in by_family}
+        excluded: dict[str, str] = {}
+        if suite in ("words", "analogies"):
+            scores, excluded = _with_coverage(scores)
+        if suite == "likelihood":
+            title = likelihood_name(scale, name)
+        else:
+            title = " · ".join(filter(None, [SUITES.get(suite, suite), name]))
+        higher = suite != "likelihood" and all(get_text(row, "better") != "lower" for row in by_family.values())
+        measurements.append(
+            Measurement(
+                key=" ".join(filter(None, [suite, scale, name])),
+                name=title,
+                kind=suite,
+                metric=scale,
+                higher_is_better=higher,
+                scores=scores,
+                baseline=_suite_baseline(results, suite, by_family),
+                description=name,
+                excluded=excluded,
+            )
+        )
+    return measurements
+
+
+def task_measurements(results: ResultsView, *, fewest: bool = False, method: str = "") -> list[Measurement]:
+    """Each task at its largest (or smallest) number of labels, by the best method or by a given one."""
+    measurements = []
+    for task, description in results.tasks().items():
+        scored = [
+            (row, score)
+            for row in results.of["task"]
+            if row["task"] == task
+            and method in ("", row.get("method"))
+            and (score := task_score(results, row)) is not None
+        ]
+        if not scored:
+            continue
+        counts = sorted({_num_labels(row) for row, _ in scored})
+        if fewest and len(counts) < 2:
+            continue
+        num_labels = counts[0] if fewest else counts[-1]
+        metric = get_text(description, "metric") or get_text(scored[0][0], "metric")
+        scores: dict[str, Score] = {}
+        for family in results.families:
+            some = [score for row, score in scored if row["family"] == family and _num_labels(row) == num_labels]
+            if some:
+                scores[family] = max(some, key=lambda score: score.value)
+        failed = {row["family"] for row in results.of["failure"]}
+        skipped = [family for family in results.trained if family not in scores and family not in failed]
+        baseline = get_number(description, "majority_baseline")
+        if baseline is None and metric in (*_CORRELATIONS, "f1"):
+            baseline = 0.0
+        measurements.append(
+            Measurement(
+                key=f"task {task}",
+                name=task,
+                kind=get_text(description, "kind") or get_text(scored[0][0], "kind"),
+                metric=metric,
+                scores=scores,
+                baseline=baseline,
+                num_labels=num_labels,
+                description=get_text(description, "about"),
+                excluded={} if fewest or method else dict.fromkeys(skipped, NO_TIME),
+            )
+        )
+    return measurements
+
+
+def task_score(results: ResultsView, row: Row) -> Score | None:
+    """The score of a task row: the mean over seeds."""
+    given = row.get("values")
+    values = [float(value) for value in given if is_number(value)] if isinstance(given, list) else []
+    mean = statistics.fmean(values) if values else get_number(row, "mean")
+    if mean is None:
+        return None
+    deviation = statistics.stdev(values) if len(values) > 1 else None if values else get_number(row, "std")
+    num_seeds = len(values) or get_number(results.comparison, "seeds") or 1
+    description = results.tasks().get(row["task"], {})
+    metric = get_text(row, "metric") or get_text(description, "metric")
+    count = get_number(description, "test")
+    over_seeds = None if deviation is None else deviation / math.sqrt(num_seeds)
+    parts = [part for part in (over_seeds, sampling_error(metric, mean, count)) if part]
+    error = math.hypot(*parts) if parts else None
+    return Score(value=mean, standard_error=error, method=get_text(row, "method"), count=count)
+
+
+def sampling_error(metric: str, value: float, count: float | None) -> float | None:
+    """The standard error due to the size of the test set, where it can be estimated."""
+    if count is None or count < 2 or abs(value) > 1:
+        return None
+    if metric in _CORRELATIONS:
+        return (1 - value * value) / math.sqrt(count - 1)
+    if value < 0:
+        return None
+    share = (value * count + 1) / (count + 2)  # add-one smoothing: 0 % and 100 % are not certain either
+    return math.sqrt(share * (1 - share) / count)
+
+
+def average(measurements: Sequence[Measurement]) -> Measurement:
+    """The mean of several measurements over the families that have all of them; a single one is returned unchanged."""
+    if len(measurements) == 1:
+        return measurements[0]
+    every = list(dict.fromkeys(family for one in measurements for family in one.scores))
+    families = [family for family in every if all(family in one.scores for one in measurements)]
+    scores = {}
+    for family in families:
+        parts = [one.scores[family] for one in measurements]
+        errors = [part.standard_error for part in parts if part.standard_error is not None]
+        methods = list(dict.fromkeys(part.method for part in parts))
+        scores[family] = Score(
+            value=statistics.fmean(part.value for part in parts),
+            standard_error=math.hypot(*errors) / len(parts) if errors else None,
+            method=methods[0] if len(methods) == 1 else "",
+        )
+    baselines = [one.baseline for one in measurements if one.baseline is not None]
+    names = [one.description or one.name if one.kind in SUITES else one.name for one in measurements]
+    return Measurement(
+        key="mean",
+        name=f"mean of {enumerate_words(names)}",
+        kind=measurements[0].kind,
+        metric="score",
+        higher_is_better=measurements[0].higher_is_better,
+        scores=scores,
+        baseline=statistics.fmean(baselines) if len(baselines) == len(measurements) else None,
+        num_labels=max(one.num_labels for one in measurements),
+        excluded={family: INCOMPLETE for family in every if family not in families},
+    )
+
+
+def _num_labels(row: Row) -> int:
+    return int(get_number(row, "num_labels") or 0)
+
+
+def _suite_score(suite: str, row: Row) -> Score:
+    value, error, count = get_number(row, "value") or 0.0, get_number(row, "standard_error"), get_number(row, "count")
+    if error is None and suite != "likelihood":
+        error = sampling_error("spearman" if suite == "words" else "accuracy", value, count)
+    return Score(value=value, standard_error=error, count=count)
+
+
+def _with_coverage(scores: Mapping[str, Score]) -> tuple[dict[str, Score], dict[str, str]]:
+    """Exclude families whose vocabulary covers too few items to be comparable."""
+    most = max((score.count or 0.0 for score in scores.values()), default=0.0)
+    covered = {family: score for family, score in scores.items() if (score.count or most) >= _MIN_COVERAGE * most}
+    return covered, {family: LOW_COVERAGE for family in scores if family not in covered}
+
+
+def _suite_baseline(results: ResultsView, suite: str, by_family: Mapping[str, Row]) -> float | None:
+    if suite == "senses":  # context-independent vectors cannot distinguish senses
+        values = [get_number(row, "value") for family, row in by_family.items() if results.is_static(family)]
+        if known := [value for value in values if value is not None]:
+            return statistics.fmean(known)
+    return _BASELINES.get(suite)

@@ -1,0 +1,332 @@
+"""A comparison from start to end: split the text, plan, train and evaluate each family, and write the report."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from filelock import BaseFileLock
+
+from polyseme.comparison.config import SETTINGS, ComparisonConfig, EvaluationBudget
+from polyseme.comparison.measure.ambiguous_words import METHOD, find_ambiguous_words
+from polyseme.comparison.measure.corpus_items import WordIndex
+from polyseme.comparison.measure.datasets import EvaluationData
+from polyseme.comparison.measure.evaluator_pool import (
+    Evaluator,
+    EvaluatorPool,
+    find_evaluation_data,
+    one_line,
+    with_family,
+)
+from polyseme.comparison.measure.intrinsic import annotated_words
+from polyseme.comparison.measure.qualitative import sense_map_row
+from polyseme.comparison.metadata import (
+    build_command,
+    comparison_row,
+    count_tokens,
+    family_row,
+    learning_curve_rows,
+    training_overlap,
+)
+from polyseme.comparison.report.page import write_report
+from polyseme.comparison.results import ResultsLog, Row
+from polyseme.comparison.train.launcher import JobFinished, run_jobs
+from polyseme.comparison.train.model_size import TrainingPlan
+from polyseme.comparison.train.planning import RUNS, TrainingPlanner
+from polyseme.corpora.multilingual import split_language_prefix
+from polyseme.datasets.builtin import SAMPLES
+from polyseme.datasets.splits import TEXT_FOLDER, Split, open_corpora, require_enough_text, split_text
+from polyseme.errors import CheckpointError, TrainingError
+from polyseme.loading import load
+from polyseme.system.atomic_io import remove_partial_files, require_space
+from polyseme.system.hardware import num_cores
+from polyseme.system.io_errors import writable
+from polyseme.system.signals import ShutdownRequest, graceful_shutdown
+from polyseme.training.recipe import Recipe
+from polyseme.training.storage.run_dir import lock_folder
+
+LOCK = "comparison.lock"
+DEFAULT_FAMILIES = ("onehot", "svd", "skipgram", "elmo", "bert", "gpt2")
+
+_INDEXED_CHARACTERS = 2_000_000  # searched for ambiguous words
+_NUM_MAPPED, _NUM_LISTED = 4, 20  # ambiguous words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """The state of a running comparison."""
+
+    activity: str
+    done: int  # stages
+    total: int  # stages; 0 if unknown
+    fraction: float = 0.0  # of the current stage
+    message: str = ""  # about a stage that ended
+
+
+class Comparison:
+    """A comparison and its folder; iterate over `run()` to execute it."""
+
+    def __init__(
+        self, settings: ComparisonConfig, out: Path, lock: BaseFileLock, data: EvaluationData, command: str
+    ) -> None:
+        self.settings, self.out, self.command = settings, out, command or build_command(settings, out)
+        self.data = data
+        self.results = ResultsLog(out)
+        self.report = out / "report.md"
+        self.plans: dict[str, TrainingPlan] = {}
+        self._lock = lock
+        self._shutdown = ShutdownRequest()
+        self._pool: EvaluatorPool | None = None
+        self._done = self._total = 0
+
+    @classmethod
+    def open(cls, values: Mapping[str, Any], out: Path, *, command: str = "") -> Self:
+        """Validate the settings and the data, and lock the folder; nothing is written if anything is wrong."""
+        settings = ComparisonConfig.parse({"cores": num_cores(), **values}, group="compare")
+        settings.check()
+        for path in settings.corpus:
+            name = split_language_prefix(path)[1]
+            if name in SAMPLES and Path(name).absolute() == out.absolute():
+                raise CheckpointError(f"--out {out} would shadow the built-in sample {name}; choose another --out")
+        settings = settings.replace(
+            corpus=[_absolute(path) for path in settings.corpus],
+            models=[str(Path(path).absolute()) for path in settings.models],
+            tasks=settings.tasks and str(Path(settings.tasks).absolute()),
+        )
+        corpora = open_corpora(settings.corpus, settings.column)
+        prints = [f"{language} {corpus.fingerprint()}" for language, corpus in corpora.items()]
+        settings = settings.replace(fingerprint=hashlib.sha256("\n".join(prints).encode()).hexdigest()[:32])
+        disk = _check_folder(settings, out)
+        data = find_evaluation_data(settings)
+        if disk is not None and settings.families:
+            for language, corpus in corpora.items():
+                require_enough_text(language, corpus)
+            require_space(disk, 2 * sum(corpus.num_bytes for corpus in corpora.values()), CheckpointError)
+        for model in settings.models:
+            load(model)
+        with writable(out, "choose another --out", CheckpointError):
+            out.mkdir(parents=True, exist_ok=True)
+        lock = lock_folder(out, LOCK)
+        remove_partial_files(out)
+        if disk is not None:
+            settings.save(out)
+        return cls(settings, out, lock, data, command)
+
+    def run(self) -> Iterator[Progress]:
+        """Execute all stages that are not done yet."""
+        try:
+            with graceful_shutdown() as self._shutdown:
+                yield from self._prepare()
+                for group in self._training_groups():
+                    yield from self._train([name for name in group if (name, "training") not in self.results.done])
+                    for name in group:
+                        yield from self._evaluate(name)
+                yield from self._map_ambiguous_words()
+                yield self._progress("writing the report")
+                self.report = write_report(self.out)
+        finally:
+            if self._pool:
+                self._pool.close()
+            self._lock.release()
+
+    # Preparation.
+
+    @cached_property
+    def split(self) -> Split | None:
+        """The train, dev and test split of the text; none if nothing is trained."""
+        corpora = open_corpora(self.settings.corpus, self.settings.column)
+        if self.settings.models:
+            return None
+        dev_characters = EvaluationBudget.of(self.settings).dev_characters
+        return split_text(corpora, self.out / TEXT_FOLDER, dev_characters=dev_characters)
+
+    @cached_property
+    def planner(self) -> TrainingPlanner:
+        assert self.split is not None
+        return TrainingPlanner(settings=self.settings, split=self.split, out=self.out)
+
+    def _prepare(self) -> Iterator[Progress]:
+        settings = self.settings
+        yield self._progress("splitting the text")
+        split = self.split
+        yield self._progress("sampling evaluation items")
+        self.evaluator = Evaluator(settings, self.out, self.data, split)
+        self._pool = EvaluatorPool(self.evaluator)
+        for families in _chunks(settings.families, settings.parallel):
+            self._check_shutdown()
+            yield self._progress(f"measuring the throughput of {', '.join(families)}")
+            self.plans |= self.planner.plan(families, self._shutdown)
+        if settings.families:
+            waiting = {name: plan for name, plan in self.plans.items() if (name, "training") not in self.results.done}
+            self.planner.check_disk_space(waiting)
+        self._total = 2 + len(settings.names) * (1 + len(self.evaluator.stages))
+        if ("", "comparison") not in self.results.done:
+            row = comparison_row(settings, split, self.evaluator.items, self.evaluator.datasets, self.command)
+            self.results.add("comparison", [row])
+        self._done = 1
+
+    def _training_groups(self) -> list[Sequence[str]]:
+        """Groups of families trained in parallel; those with a fixed number of steps would leave cores idle."""
+        fixed = [name for name, plan in self.plans.items() if plan.trial and plan.steps == plan.trial.max_steps]
+        others = [name for name in self.settings.names if name not in fixed]
+        return [*_chunks(fixed, self.settings.parallel), *_chunks(others, self.settings.parallel)]
+
+    # Training.
+
+    def _train(self, names: Sequence[str]) -> Iterator[Progress]:
+        if self.settings.models:
+            for name in names:
+                yield self._progress(f"loading {name}")
+                model, folder = self.evaluator.model(name), self.evaluator.folder(name)
+                row = family_row(name, model, folder, self.evaluator.items, cores=self.settings.cores)
+                row |= {"directory": str(folder), "training_overlap": training_overlap(model, self.settings)}
+                self.results.add("training", [row], family=name)
+            return
+        activity = f"training {', '.join(names)}"
+        jobs = [self.planner.job(name, self.plans[name]) for name in names]
+        for event in run_jobs(jobs, self._shutdown):
+            name, plan = event.job.name, self.plans[event.job.name]
+            if not isinstance(event, JobFinished):
+                steps_done = event.history[-1]["step"] if event.history else 0
+                yield self._progress(activity, fraction=min(1.0, steps_done / plan.steps) if plan.steps else 0.0)
+                continue
+            if self._shutdown.signal:
+                continue  # wait for the other jobs to save
+            try:
+                if event.error:
+                    raise TrainingError(event.error)
+                rows = self._training_rows(event)
+            except Exception as error:  # the other families continue
+                self._record_failure(name, "training", error)
+                yield self._progress(activity, message=f"{name} failed: {one_line(error)}")
+                continue
+            self.results.add("training", rows, family=name)
+            seconds = f"{rows[0]['processor_seconds']:.0f} s of processor time"
+            message = f"{name} {rows[0]['size']}: {rows[0]['steps']:,} steps, {seconds}"
+            yield self._progress(activity, fraction=1.0, message=message)
+        self._check_shutdown()
+
+    def _training_rows(self, finished: JobFinished) -> list[Row]:
+        """The row of a trained family, and its learning curve."""
+        assert self.split is not None
+        name, folder = finished.job.name, finished.job.folder
+        plan = self.plans[name]
+        model = self.evaluator.model(name)
+        if plan.seconds:
+            plan = replace(plan, milestones=Recipe.load(folder).training.milestones)
+            self.planner.save_milestones(name, plan)
+        row = family_row(name, model, folder, self.evaluator.items, cores=self.settings.cores)
+        corpus_tokens = plan.trial.corpus_tokens if plan.trial else count_tokens(model, self.split)
+        row |= {
+            "size": plan.size,
+            "size_reason": plan.reason,
+            "epochs": round(row["tokens"] / max(1, corpus_tokens), 3),
+            "preparation_seconds": round(plan.trial.preparation_seconds, 2) if plan.trial else None,
+            "peak_memory_bytes": finished.peak_memory_bytes or None,
+            "command": self.planner.job(name, plan).command,
+            "directory": f"{RUNS}/{name}",
+        }
+        return [row, *learning_curve_rows(name, model, folder, self.split)]
+
+    # Evaluation.
+
+    def _evaluate(self, name: str) -> Iterator[Progress]:
+        self._done += 1
+        stages = self.evaluator.stages
+        waiting = [stage for stage in stages if (name, stage) not in self.results.done]
+        if (name, "training") not in self.results.done:  # it failed
+            waiting = []
+        self._done += len(stages) - len(waiting)
+        assert self._pool is not None
+        # Closing kills the workers at once if this is interrupted.
+        with closing(self._pool.evaluate(name, waiting)) as answers:
+            for stage, answer in answers:
+                if answer is None:
+                    yield self._progress(f"{name}: {stage}")
+                    self._check_shutdown()
+                    continue
+                if isinstance(answer, Exception):
+                    self._record_failure(name, stage, answer)
+                    yield self._progress(f"{name}: {stage}", message=f"{name}, {stage}: {one_line(answer)}")
+                else:
+                    rows = [row for row in answer if row["row"] != "metric" or row["value"] is not None]
+                    self.results.add(stage, rows, family=name)
+                self._done += 1
+
+    def _map_ambiguous_words(self) -> Iterator[Progress]:
+        """Find ambiguous words with the family that is best at word senses, and map them with all families."""
+        self._check_shutdown()
+        contexts = {row["family"]: row["context"] for row in self.results.rows if row["row"] == "family"}
+        contextual = [name for name, context in contexts.items() if context != "none"]
+        if not contextual or ("", "ambiguous words") in self.results.done:
+            return
+        senses = {name: self.results.find("metric", family=name, suite="senses") or {} for name in contexts}
+        best = max(contextual, key=lambda name: senses[name].get("value", 0.0))
+        layers = {}
+        for name in contexts:
+            top = len(self.evaluator.model(name).encoder.widths) - 1
+            layers[name] = min(top, senses[name].get("layer", top))
+        yield self._progress(f"searching for ambiguous words with {best}")
+        index = self.evaluator.index
+        if self.split:
+            texts = (text for split in ("test", "train") for _, text in self.split.documents(split))
+            index = WordIndex.of(texts, most_characters=_INDEXED_CHARACTERS)
+        words = find_ambiguous_words(
+            self.evaluator.model(best),
+            index,
+            layers[best],
+            seed=self.settings.seed,
+            most=_NUM_LISTED,
+            annotated=annotated_words(self.evaluator.items.senses),
+        )
+        if not words:
+            return
+        descriptions = [word.describe() for word in words]
+        rows: list[Row] = [{"row": "ambiguous_words", "words": descriptions, "found_by": best, "method": METHOD}]
+        for name in contexts:
+            yield self._progress(f"mapping ambiguous words with {name}")
+            maps = [sense_map_row(self.evaluator.model(name), word, layers[name]) for word in words[:_NUM_MAPPED]]
+            rows += [with_family(row, name) for row in maps]
+        self.results.add("ambiguous words", rows)
+
+    def _record_failure(self, name: str, stage: str, error: Exception) -> None:
+        row = {"row": "failure", "family": name, "stage": stage, "message": one_line(error)}
+        self.results.add(stage, [row], family=name, failed=True)
+
+    def _check_shutdown(self) -> None:
+        if self._shutdown.signal:
+            raise KeyboardInterrupt(f"progress is saved in {self.out}; run the same command again to resume")
+
+    def _progress(self, activity: str, *, fraction: float = 0.0, message: str = "") -> Progress:
+        return Progress(activity=activity, done=self._done, total=self._total, fraction=fraction, message=message)
+
+
+def _chunks(names: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [names[first : first + size] for first in range(0, len(names), size)]
+
+
+def _check_folder(settings: ComparisonConfig, out: Path) -> Path | None:
+    """The disk to write a new comparison to, or None if the same comparison was started; raise an error otherwise."""
+    if (out / SETTINGS).exists():
+        settings.check_unchanged(ComparisonConfig.load(out), out)
+        return None
+    if out.exists() and not out.is_dir():
+        raise CheckpointError(f"{out} is a file; choose another --out")
+    if out.is_dir() and any(path.name != LOCK and path.suffix != ".part" for path in out.iterdir()):
+        raise CheckpointError(f"{out} is not empty; choose another --out")
+    disk = next(folder for folder in [out.absolute(), *out.absolute().parents] if folder.exists())
+    if not disk.is_dir() or not os.access(disk, os.W_OK | os.X_OK):
+        raise CheckpointError(f"{out} cannot be created: {disk} is not a writable folder; choose another --out")
+    return disk
+
+
+def _absolute(path: str) -> str:
+    language, name = split_language_prefix(path)
+    absolute = name if name in SAMPLES and not Path(name).exists() else str(Path(name).absolute())
+    return f"{language}={absolute}" if language else absolute

@@ -1,0 +1,236 @@
+"""ELMo checkpoints of the original code, bilm-tf: `options.json`, and the weights in HDF5.
+
+They contain both directions without the softmax layer, which was never released. A vocabulary file is optional.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import models
+from torch import Tensor
+
+from polyseme.conversion.formats import Exporter, Importer, ImportOptions, Parity
+from polyseme.errors import CheckpointError, ConfigError
+from polyseme.inference.model import LoadedModel
+from polyseme.models.elmo import Elmo, ElmoConfig
+from polyseme.models.hf_mapping import WeightRule
+from polyseme.system.atomic_io import write_file
+from polyseme.system.safetensors_io import write_tensors
+from polyseme.tokenization.config import TokenizerConfig
+from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.tokenization.vocabulary_files import TokenizerParts
+from polyseme.training.storage.model_dir import CONFIG, WEIGHTS, meta_device, read_json
+
+_OPTIONS, _HDF5, _VOCABULARY = "options.json", "weights.hdf5", "vocab*.txt"  # the ends of the original names
+
+_SPECIALS = ("<S>", "</S>", "<UNK>")
+_MAX_VOCABULARY_BYTES = 50_000_000
+_RULES = (
+    WeightRule("tokens.characters.weight", "char_embed"),
+    WeightRule("tokens.filters.{n}.weight", "CNN/W_cnn_{n}", transposed=True),
+    WeightRule("tokens.filters.{n}.bias", "CNN/b_cnn_{n}"),
+    WeightRule("tokens.highways.{n}.carry.weight", "CNN_high_{n}/W_carry", transposed=True),
+    WeightRule("tokens.highways.{n}.carry.bias", "CNN_high_{n}/b_carry"),
+    WeightRule("tokens.highways.{n}.transform.weight", "CNN_high_{n}/W_transform", transposed=True),
+    WeightRule("tokens.highways.{n}.transform.bias", "CNN_high_{n}/b_transform"),
+    WeightRule("tokens.projection.weight", "CNN_proj/W_proj", transposed=True),
+    WeightRule("tokens.projection.bias", "CNN_proj/b_proj"),
+)
+_OWN_GATES, _THEIR_GATES = "ifog", "igfo"  # bilm-tf calls the third j
+
+
+def _find_files(folder: Path) -> tuple[Path, Path] | None:
+    """The options and the weights in a folder, if it has both."""
+    options, weights = (sorted(folder.glob(f"*{end}")) for end in (_OPTIONS, _HDF5))
+    return (options[0], weights[0]) if options and weights else None
+
+
+def require_hdf5() -> None:
+    """Raise an error with the install command if h5py is missing."""
+    if find_spec("h5py") is None:
+        raise ConfigError("ELMo's checkpoints are HDF5 files; install h5py: pip install h5py")
+
+
+def _detect(source: Path, options: ImportOptions) -> bool:
+    return _find_files(source) is not None and not (source / WEIGHTS).exists()
+
+
+def _convert(source: Path, target: Path, options: ImportOptions) -> None:
+    """Write a model directory from the original files."""
+    files = _find_files(source)
+    assert files is not None
+    require_hdf5()
+    options_file, weights_file = files
+    words = _read_vocabulary(source)
+    config = _read_config(options_file, vocab_size=len(words))
+    with meta_device():
+        shapes = {name: weight.shape for name, weight in _to_theirs(Elmo(config).state_dict()).items()}
+    vocabulary = {word: id for id, word in enumerate(words)}
+    tokenizer = Tokenizer.build(
+        TokenizerParts(
+            model=models.WordLevel(vocabulary, unk_token=_SPECIALS[-1]),
+            config=TokenizerConfig(kind="word", specials="elmo", lowercase=False),
+        )
+    )
+    tokenizer.save(target, max_length=config.max_length)
+    weights = _to_ours(_read_weights(weights_file, shapes), config)
+    write_tensors(target / WEIGHTS, {**weights, "tokens.vocabulary": config.token_characters(tokenizer)})
+    write_file(target / CONFIG, json.dumps({"model_type": "polyseme-elmo", **config.model_dump()}, indent=2) + "\n")
+
+
+def _write(model: LoadedModel, folder: Path, texts: Sequence[str] | None) -> tuple[Path, Parity | None]:
+    """Write what AllenNLP and bilm-tf load, and the vocabulary, without the softmax layer."""
+    import h5py
+
+    encoder, tokenizer = model.encoder, model.require_tokenizer()
+    path = folder / f"lm_{_HDF5}"
+    with h5py.File(path, "w") as file:
+        for name, weight in _to_theirs(encoder.state_dict()).items():
+            file[name] = weight.cpu().numpy()
+    write_file(folder / _OPTIONS, json.dumps(_options(encoder.config), indent=2) + "\n")
+    words = [tokenizer.token(id) for id in range(tokenizer.vocab_size)]
+    write_file(folder / _VOCABULARY.replace("*", ""), "".join(f"{word}\n" for word in words))
+    return path, None
+
+
+def _options(config: ElmoConfig) -> dict[str, Any]:
+    return {
+        "lstm": {
+            "use_skip_connections": config.residual,
+            "projection_dim": config.width,
+            "cell_clip": config.cell_clip,
+            "proj_clip": config.projection_clip,
+            "dim": config.cell_width,
+            "n_layers": config.num_layers,
+        },
+        "char_cnn": {
+            "activation": "relu",
+            "filters": [list(pair) for pair in config.filters],
+            "n_highway": config.num_highways,
+            "embedding": {"dim": config.character_width},
+            "n_characters": 262,  # AllenNLP prepends a zero row for padding to the 261 of the table
+            "max_characters_per_token": config.max_characters,
+        },
+    }
+
+
+def _read_config(path: Path, *, vocab_size: int) -> ElmoConfig:
+    options = read_json(path)
+    try:
+        lstm, characters = options["lstm"], options["char_cnn"]
+        if characters.get("activation") != "relu":
+            raise ConfigError(f"activation = {characters.get('activation')!r} is not supported, only 'relu'")
+        return ElmoConfig.parse(
+            {
+                "vocab_size": vocab_size,
+                "width": lstm["projection_dim"],
+                "cell_width": lstm["dim"],
+                "num_layers": lstm["n_layers"],
+                "cell_clip": lstm["cell_clip"],
+                "projection_clip": lstm["proj_clip"],
+                "residual": lstm["use_skip_connections"],
+                "character_width": characters["embedding"]["dim"],
+                "filters": characters["filters"],
+                "num_highways": characters["n_highway"],
+                "max_characters": characters["max_characters_per_token"],
+            },
+            group=_OPTIONS,
+        )
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{path} does not describe a character-based ELMo ({error}); download it again") from None
+
+
+def _read_vocabulary(folder: Path) -> list[str]:
+    """The words of the vocabulary file after missing special tokens; without a file, only these."""
+    words: dict[str, None] = {}
+    for path in sorted(folder.glob(_VOCABULARY))[:1]:
+        try:
+            if path.stat().st_size > _MAX_VOCABULARY_BYTES:
+                raise CheckpointError(f"{path} is too large for a vocabulary file; remove it")
+            words = dict.fromkeys(filter(None, path.read_text(encoding="utf-8").split("\n")))
+        except (OSError, UnicodeDecodeError):
+            raise CheckpointError(f"{path} is not a vocabulary file in UTF-8; download it again") from None
+    return [*(word for word in _SPECIALS if word not in words), *words]
+
+
+def _read_weights(path: Path, shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
+    """Read the weights with the shapes that options.json implies."""
+    import h5py
+
+    weights = {}
+    try:
+        with h5py.File(path, "r") as file:
+            for name, shape in shapes.items():
+                dataset = file.get(name)
+                if not isinstance(dataset, h5py.Dataset) or dataset.shape != tuple(shape):
+                    actual = getattr(dataset, "shape", "missing")
+                    raise CheckpointError(
+                        f"{path}: the shape of {name} is {actual} and {_OPTIONS} implies {tuple(shape)}; "
+                        "the two files do not belong together"
+                    )
+                weights[name] = torch.from_numpy(dataset.astype("float32")[...])
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{path} is a damaged HDF5 file ({error}); download it again") from None
+    return weights
+
+
+def _to_theirs(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    theirs = {}
+    for rule, name, their_name in _renamed_weights(ours):
+        weight = ours[name]
+        theirs[their_name] = weight.permute(2, 1, 0)[None] if weight.dim() == 3 else rule.transpose(weight)
+    for lstm, cell in _cells(ours):
+        both = torch.cat([ours[f"{lstm}.input"], ours[f"{lstm}.recurrent"]], 1)
+        theirs[f"{cell}/W_0"] = _reorder_gates(both, _OWN_GATES, _THEIR_GATES).T
+        theirs[f"{cell}/B"] = _reorder_gates(ours[f"{lstm}.bias"], _OWN_GATES, _THEIR_GATES)
+        theirs[f"{cell}/W_P_0"] = ours[f"{lstm}.projection"].T
+    return theirs
+
+
+def _to_ours(theirs: Mapping[str, Tensor], config: ElmoConfig) -> dict[str, Tensor]:
+    with meta_device():
+        expected = Elmo(config).state_dict()
+    ours = {}
+    for rule, name, their_name in _renamed_weights(expected):
+        weight = theirs[their_name]
+        ours[name] = weight[0].permute(2, 1, 0) if weight.dim() == 4 else rule.transpose(weight)
+    for lstm, cell in _cells(expected):
+        both = _reorder_gates(theirs[f"{cell}/W_0"].T, _THEIR_GATES, _OWN_GATES)
+        ours[f"{lstm}.input"], ours[f"{lstm}.recurrent"] = torch.split(both, config.width, 1)
+        ours[f"{lstm}.bias"] = _reorder_gates(theirs[f"{cell}/B"], _THEIR_GATES, _OWN_GATES)
+        ours[f"{lstm}.projection"] = theirs[f"{cell}/W_P_0"].T
+    return ours
+
+
+def _renamed_weights(ours: Mapping[str, Tensor]) -> Iterator[tuple[WeightRule, str, str]]:
+    """The rule, our name and bilm-tf's name of each weight outside the LSTMs."""
+    for name in ours:
+        for rule in _RULES:
+            placeholders = rule.match(name)
+            if placeholders is not None:
+                yield rule, name, rule.their_names(placeholders)[0]
+
+
+def _cells(ours: Mapping[str, Tensor]) -> Iterator[tuple[str, str]]:
+    """Our name and bilm-tf's name of each layer and direction."""
+    for name in ours:
+        if match := re.fullmatch(r"(layers\.(\d+)\.([01]))\.bias", name):
+            yield match[1], f"RNN_{match[3]}/RNN/MultiRNNCell/Cell{match[2]}/LSTMCell"
+
+
+def _reorder_gates(weight: Tensor, source: str, target: str) -> Tensor:
+    parts = dict(zip(source, weight.chunk(4), strict=True))
+    return torch.cat([parts[gate] for gate in target])
+
+
+IMPORTER = Importer(description="an ELMo of the original code", detect=_detect, convert=_convert)
+EXPORTER = Exporter(write=_write, family="elmo", check_packages=require_hdf5)

@@ -1,0 +1,103 @@
+"""OpenAI's original GPT checkpoint: ten `.npy` files of concatenated weights, and a JSON file with their shapes."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from polyseme.conversion.formats import Importer, ImportOptions
+from polyseme.errors import CheckpointError
+from polyseme.system.atomic_io import write_file
+from polyseme.system.io_errors import readable
+from polyseme.system.safetensors_io import write_tensors
+from polyseme.training.storage.model_dir import CONFIG, WEIGHTS
+
+_SHAPES = "params_shapes.json"
+_HEAD_WIDTH = 64  # the files do not contain the number of heads
+_MAX_SHAPES_BYTES = 1_000_000
+# Positions and tokens, then these for each layer, each a matrix and a bias or a gain and a bias.
+_LAYER = ("attn.c_attn", "attn.c_proj", "ln_1", "mlp.c_fc", "mlp.c_proj", "ln_2")
+
+
+def convert_openai_gpt(source: Path, target: Path) -> None:
+    """Write the weights under the names of the transformers library."""
+    shapes = _read_shapes(source / _SHAPES)
+    values = _read_values(source)
+    sizes = [math.prod(shape) for shape in shapes]
+    if sum(sizes) != len(values):
+        raise CheckpointError(
+            f"{source}: {_SHAPES} describes {sum(sizes):,} parameters and the files contain {len(values):,}; "
+            "download them again"
+        )
+    num_layers = (len(shapes) - 2) // (2 * len(_LAYER))
+    names = ["positions_embed.weight", "tokens_embed.weight"]
+    names += [f"h.{n}.{part}.{kind}" for n in range(num_layers) for part in _LAYER for kind in ("weight", "bias")]
+    # Matrices are stored as convolution kernels of size one, (1, in, out).
+    parts = zip(np.split(values, np.cumsum(sizes)[:-1]), shapes, strict=True)
+    arrays = [part.reshape(shape[1:] if len(shape) == 3 else shape) for part, shape in parts]
+    weights = {name: torch.from_numpy(array) for name, array in zip(names, arrays, strict=True)}
+    (max_length, width), (vocab_size, _) = shapes[:2]
+    config = {
+        "model_type": "openai-gpt",
+        "vocab_size": vocab_size,
+        "n_positions": max_length,
+        "n_embd": width,
+        "n_layer": num_layers,
+        "n_head": max(1, width // _HEAD_WIDTH),
+        "afn": "gelu",
+    }
+    write_tensors(target / WEIGHTS, weights)
+    write_file(target / CONFIG, json.dumps(config, indent=2) + "\n")
+
+
+def _read_shapes(path: Path) -> list[list[int]]:
+    """Read the shapes and check that they are those of a GPT."""
+    try:
+        with readable(path, "check the path", CheckpointError):
+            if path.stat().st_size > _MAX_SHAPES_BYTES:
+                raise ValueError
+            shapes: list[list[int]] = json.loads(path.read_text(encoding="utf-8"))
+        if (len(shapes) - 2) % (2 * len(_LAYER)) or len(shapes) == 2:
+            raise ValueError
+        dimensions = [2, 2, *[3, 1, 3, 1, 1, 1, 3, 1, 3, 1, 1, 1] * (len(shapes) // (2 * len(_LAYER)))]
+        if [len(shape) for shape in shapes] != dimensions:
+            raise ValueError
+        if not all(type(size) is int and 0 < size < 1 << 31 for shape in shapes for size in shape):
+            raise ValueError
+    except (ValueError, TypeError, RecursionError):
+        raise CheckpointError(f"{path} does not contain the shapes of a GPT; download it again") from None
+    return shapes
+
+
+def _read_values(source: Path) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """All parameters, concatenated."""
+    parts = []
+    for number in itertools.count():
+        path = source / f"params_{number}.npy"
+        if not path.exists():
+            break
+        try:
+            # Memory-mapped, a file cannot declare more values than it has.
+            part = np.load(path, mmap_mode="r", allow_pickle=False)
+            if part.ndim != 1 or part.dtype != np.float32:
+                raise ValueError
+        except (OSError, ValueError, EOFError):
+            raise CheckpointError(f"{path} is not a vector of float32 values; download it again") from None
+        parts.append(part)
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
+
+
+def _detect(source: Path, options: ImportOptions) -> bool:
+    return (source / _SHAPES).exists() and not (source / WEIGHTS).exists()
+
+
+def _convert(source: Path, target: Path, options: ImportOptions) -> None:
+    convert_openai_gpt(source, target)
+
+
+IMPORTER = Importer(description="OpenAI's original GPT checkpoint", detect=_detect, convert=_convert)

@@ -1,0 +1,120 @@
+"""Import and export formats: a new one is a file and a line in `IMPORTERS` or `EXPORTERS`."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from polyseme.config import suggest_name
+from polyseme.conversion import (
+    cove_mtlstm,
+    elmo_hdf5,
+    fastai,
+    onnx_export,
+    openai_gpt,
+    transformers_pickle,
+    word_vector_files,
+)
+from polyseme.conversion.formats import Exporter, Importer, ImportOptions, Parity
+from polyseme.errors import CheckpointError, ConfigError
+from polyseme.inference.model import LoadedModel
+from polyseme.system.atomic_io import atomic_folder
+from polyseme.system.io_errors import writable
+from polyseme.tokenization.vocabulary_files import MERGES_FILES, VOCABULARY_FILES
+from polyseme.training.pretrained_embeddings import PretrainedEmbeddings
+from polyseme.training.storage.run_dir import check_unused
+
+IMPORTERS: tuple[Importer, ...] = (  # the first that detects its format converts it
+    cove_mtlstm.IMPORTER,
+    fastai.IMPORTER,
+    openai_gpt.IMPORTER,
+    elmo_hdf5.IMPORTER,
+    transformers_pickle.IMPORTER,
+)
+
+EXPORTERS: dict[str, Exporter] = {
+    "onnx": onnx_export.exporter(quantized=False),
+    "int8": onnx_export.exporter(quantized=True),
+    "word2vec": word_vector_files.exporter("word2vec"),
+    "word2vec-text": word_vector_files.exporter("word2vec-text"),
+    "glove": word_vector_files.exporter("glove"),
+    "bilm": elmo_hdf5.EXPORTER,
+    "fastai": fastai.EXPORTER,
+    "mtlstm": cove_mtlstm.EXPORTER,
+}
+
+TOKENIZER_FILES = ("tokenizer.json", *VOCABULARY_FILES)
+"""One of these is in a directory that has a tokenizer."""
+
+_COPIED = (*TOKENIZER_FILES, *MERGES_FILES, "tokenizer_config.json", "special_tokens_map.json")
+
+
+def check_loadable(folder: Path) -> None:
+    """Raise an error if a directory has to be imported first."""
+    importer = _find_importer(folder, ImportOptions(read_pickle=True))
+    if importer:
+        raise CheckpointError(
+            f"{folder} contains {importer.description}; convert it with "
+            f"polyseme import {folder}{importer.flags} --out DIR"
+        )
+
+
+@contextmanager
+def as_model_directory(
+    source: Path, *, read_pickle: bool = False, embeddings: PretrainedEmbeddings | None = None
+) -> Iterator[Path]:
+    """A directory that `load` opens: the source itself, or a temporary conversion of it.
+
+    With `embeddings`, the source is a file with the weights of a CoVe that was trained on these input vectors.
+    """
+    options = ImportOptions(read_pickle=read_pickle, embeddings=embeddings)
+    importer = _find_importer(source, options)
+    if importer is None:
+        yield source
+        return
+    with tempfile.TemporaryDirectory(prefix="polyseme-") as scratch:
+        folder = Path(scratch)
+        try:
+            importer.convert(source, folder, options)
+            for name in _COPIED:
+                if (source / name).is_file():
+                    shutil.copyfile(source / name, folder / name)
+        except OSError as error:
+            raise CheckpointError(f"{error.filename} cannot be read ({error.strerror}); check the path") from None
+        yield folder
+
+
+def _find_importer(source: Path, options: ImportOptions) -> Importer | None:
+    return next((importer for importer in IMPORTERS if importer.detect(source, options)), None)
+
+
+def find_exporter(format: str) -> Exporter:
+    """The exporter of a format."""
+    if format not in EXPORTERS:
+        raise ConfigError(f"{format!r} is not an export format{suggest_name(format, EXPORTERS)}")
+    return EXPORTERS[format]
+
+
+def export_model(
+    model: LoadedModel, path: Path, format: str, *, texts: Sequence[str] | None = None
+) -> tuple[Path, Parity | None]:
+    """Write a model in an export format; return the main file and, for graphs, the parity on `texts`."""
+    exporter = find_exporter(format)
+    exporter.check_packages()
+    if exporter.family not in (None, model.family):
+        raise ConfigError(f"the export format {format} is for {exporter.family} models, and this one is {model.family}")
+    if exporter.single_file:
+        if path.exists():
+            raise ConfigError(f"{path} already exists; choose another --out")
+        with writable(path, "choose another --out", CheckpointError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return exporter.write(model, path, texts)
+    check_unused(path)
+    with writable(path, "choose another --out", CheckpointError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_folder(path) as folder:
+            file, parity = exporter.write(model, folder, texts)
+    return path / file.name, parity

@@ -1,0 +1,29 @@
+"""Checkpoints of the transformers library whose weights are pickled."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from polyseme.conversion.formats import Importer, ImportOptions
+from polyseme.conversion.pickle_sandbox import unpickle
+from polyseme.training.storage.model_dir import CONFIG, WEIGHTS
+
+_PICKLED = "pytorch_model.bin"
+
+
+def _detect(source: Path, options: ImportOptions) -> bool:
+    return options.read_pickle and (source / _PICKLED).exists() and not (source / WEIGHTS).exists()
+
+
+def _convert(source: Path, target: Path, options: ImportOptions) -> None:
+    unpickle(source / _PICKLED, target / WEIGHTS)
+    shutil.copyfile(source / CONFIG, target / CONFIG)
+
+
+IMPORTER = Importer(
+    description="weights in a pickle, which can execute code when it is loaded",
+    detect=_detect,
+    convert=_convert,
+    flags=" --pickle",
+)

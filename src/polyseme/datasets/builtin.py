@@ -1,0 +1,109 @@
+"""Built-in corpora and labelled datasets, generated locally so that every command runs without a download."""
+
+import hashlib
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from polyseme.config import suggest_name
+from polyseme.errors import ConfigError, DataError
+from polyseme.system.atomic_io import atomic_folder, cache_folder
+from polyseme.system.io_errors import writable
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A built-in dataset; the same sources and seed give the same files."""
+
+    description: str
+    write: Callable[[Path, int], None]  # (folder, seed)
+    sources: Callable[[], list[str]]
+
+
+@dataclass(frozen=True)
+class SampleText:
+    """The training and validation text of a sample."""
+
+    train: list[Path]
+    dev: list[Path]
+
+
+def write_sample(name: str, folder: Path, *, seed: int = 0) -> None:
+    """Write a sample into a new or empty folder."""
+    sample = _find(name)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"{folder} is not an empty folder; choose a new one")
+    with writable(folder, "choose another folder"), atomic_folder(folder) as beside:
+        sample.write(beside, seed)
+
+
+def sample_folder(name: str, *, seed: int = 0) -> Path:
+    """The folder of a sample in the cache, written on first use."""
+    sources = [*_find(name).sources(), f"seed {seed}"]
+    key = hashlib.sha256("\n".join(sources).encode()).hexdigest()[:12]
+    folder = cache_folder() / "samples" / f"{name}-{key}"
+    if not folder.is_dir():
+        try:
+            write_sample(name, folder, seed=seed)
+        except DataError:
+            if not folder.is_dir():  # otherwise another process has written the same files first
+                raise
+    return folder
+
+
+def sample_text(name: str, *, seed: int = 0) -> SampleText:
+    """The text files of a sample, for use as a corpus."""
+    folder = sample_folder(name, seed=seed)
+    return SampleText(train=sorted(folder.glob("*train.txt")), dev=sorted(folder.glob("*dev.txt")))
+
+
+def _find(name: str) -> Sample:
+    if name not in SAMPLES:
+        raise ConfigError(f"unknown sample {name!r}{suggest_name(name, SAMPLES)}")
+    return SAMPLES[name]
+
+
+def _write_docstrings(folder: Path, seed: int) -> None:
+    from polyseme.datasets.docstrings import document_id, documents
+
+    with (
+        (folder / "train.txt").open("w", encoding="utf-8") as train,
+        (folder / "dev.txt").open("w", encoding="utf-8") as dev,
+        (folder / "modules.tsv").open("w", encoding="utf-8") as modules,
+    ):
+        for name, text in documents():
+            (train if zlib.crc32(name.encode()) % 25 else dev).write(f"{text}\n\n")
+            modules.write(f"{document_id(text)}\t{name}\n")
+
+
+def _docstring_sources() -> list[str]:
+    from polyseme.datasets.docstrings import source_versions
+
+    return [*source_versions(), *_code_hashes("docstrings.py")]
+
+
+def _write_town(folder: Path, seed: int, languages: tuple[str, ...] = ("en", "zh")) -> None:
+    from polyseme.datasets.town.lexicon import LANGUAGES
+    from polyseme.datasets.town.writers import write_town
+
+    write_town(folder, seed, languages=[language for language in LANGUAGES if language in languages])
+
+
+def _code_hashes(pattern: str) -> list[str]:
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(Path(__file__).parent.glob(pattern))]
+
+
+_town_sources = partial(_code_hashes, "town/*.py")
+
+SAMPLES: dict[str, Sample] = {
+    "docstrings": Sample(
+        "real English: the docstrings of Python and of the installed packages", _write_docstrings, _docstring_sources
+    ),
+    "town": Sample(
+        "a synthetic town in English and Chinese, with labelled data for every task", _write_town, _town_sources
+    ),
+    "town-en": Sample("the town in English only", partial(_write_town, languages=("en",)), _town_sources),
+    "town-zh": Sample("the town in Chinese only", partial(_write_town, languages=("zh",)), _town_sources),
+}

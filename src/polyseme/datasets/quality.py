@@ -1,0 +1,316 @@
+"""Quality checks of labelled files: invalid and duplicate rows, contradictions, leaks, label counts, fit to a model."""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from polyseme.config import suggest_name
+from polyseme.datasets.labelled_files import find_file, guess_task, read_examples
+from polyseme.datasets.records import Example, RowError
+from polyseme.datasets.task_schemas import EXAMPLE_TYPES, ChoiceExample, SimilarityExample, SpanExample, TagExample
+from polyseme.errors import ConfigError
+
+if TYPE_CHECKING:
+    from polyseme.tokenization.tokenizer import Tokenizer
+
+_TOLERATED_ROWS = 0.01  # fraction of damaged, contradicting or leaked rows up to which they are only noted
+_TOLERATED_TOKENS = 0.05  # fraction of unknown tokens, and of rows that are too long
+_IMBALANCED = 0.9  # fraction of rows with one label above which the imbalance is noted
+_RARE_LABEL = 10  # rows
+_NUM_SHOWN = 3  # rows that a finding lists
+_BATCH_SIZE = 10_000  # texts tokenized together
+
+Duplicates = list[tuple[Example, Example]]  # examples, each with the earlier one that has the same texts
+Findings = Iterator[tuple[bool, int, str]]  # (is_problem, num_rows, message)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """Something to know about a file before training on it."""
+
+    file: Path
+    is_problem: bool  # harms the model or the validity of its scores
+    num_rows: int
+    message: str  # what these rows have or do
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """Order statistics of a list of numbers."""
+
+    minimum: float
+    median: float
+    percentile_95: float
+    maximum: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self | None:
+        """Compute them; None for an empty list."""
+        order = sorted(values)
+        if not order:
+            return None
+        last = len(order) - 1
+        return cls(
+            minimum=order[0], median=order[last // 2], percentile_95=order[round(0.95 * last)], maximum=order[last]
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizationStats:
+    """How a model tokenizes a file."""
+
+    lengths: Distribution | None  # tokens per row, special tokens included
+    unknown_fraction: float  # of all tokens
+    too_long: list[Example]  # rows of more tokens than the model's maximum
+
+
+@dataclass(frozen=True, kw_only=True)
+class QualityReport:
+    """Statistics of a file; texts that differ only in white space and case count as duplicates."""
+
+    file: Path
+    examples: list[Example]
+    invalid: list[RowError]
+    damaged: list[Example]  # contain U+FFFD, which replaces undecodable bytes
+    repeated: Duplicates
+    contradicting: Duplicates  # same texts, different labels
+    leaked: Duplicates  # also found in an earlier file
+    labels: dict[str, int]
+    characters: Distribution | None
+    words: Distribution | None
+    scores: Distribution | None
+    tokenization: TokenizationStats | None
+    index: dict[tuple[str, ...], Example] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckResult:
+    """Reports and findings of all files of a task."""
+
+    task: str
+    reports: list[QualityReport]
+    findings: list[Finding]
+
+    @property
+    def has_problems(self) -> bool:
+        """Whether any finding is more than a note."""
+        return any(finding.is_problem for finding in self.findings)
+
+
+def check_files(
+    path: str | Path,
+    *others: str | Path,
+    task: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    tokenizer: "Tokenizer | None" = None,
+    max_length: int = 0,
+    uses_characters: bool = False,
+) -> CheckResult:
+    """Check a training file and the dev or test files that belong to it.
+
+    With the tokenizer and the maximum length of a model, unknown tokens and rows that are too long are counted as well;
+    a model that `uses_characters` has no unknown tokens.
+    """
+    task = task or guess_task(path, columns=columns)
+    if task not in EXAMPLE_TYPES:
+        raise ConfigError(f"unknown task {task!r}{suggest_name(task, EXAMPLE_TYPES)}")
+    reports: list[QualityReport] = []
+    findings: list[Finding] = []
+    for name in (path, *others):
+        invalid: list[RowError] = []
+        examples = read_examples(name, EXAMPLE_TYPES[task], columns=columns, errors=invalid)
+        tokenization = _tokenize(examples, tokenizer, max_length, uses_characters) if tokenizer else None
+        report = _analyze(find_file(name), examples, invalid, tokenization, reports)
+        train = reports[0] if reports else None
+        found = [
+            *_check_rows(report),
+            *_check_labels(report, task, train),
+            *_check_structure(report),
+            *_check_tokenization(report, task, max_length),
+        ]
+        findings += [
+            Finding(file=report.file, is_problem=is_problem, num_rows=num_rows, message=message)
+            for is_problem, num_rows, message in found
+        ]
+        reports.append(report)
+    return CheckResult(
+        task=task, reports=reports, findings=sorted(findings, key=lambda finding: not finding.is_problem)
+    )
+
+
+def _analyze(
+    file: Path,
+    examples: list[Example],
+    invalid: list[RowError],
+    tokenization: TokenizationStats | None,
+    earlier: Sequence[QualityReport],
+) -> QualityReport:
+    index: dict[tuple[str, ...], Example] = {}
+    repeated: Duplicates = []
+    contradicting: Duplicates = []
+    leaked: Duplicates = []
+    for example in examples:
+        key = tuple(map(_normalize, example.texts))
+        first = index.setdefault(key, example)
+        if first is not example:
+            (repeated if _target(first) == _target(example) else contradicting).append((example, first))
+        leaked += [(example, other.index[key]) for other in earlier if key in other.index][:1]
+    return QualityReport(
+        file=file,
+        examples=examples,
+        invalid=invalid,
+        damaged=[example for example in examples if any("\ufffd" in text for text in example.texts)],
+        repeated=repeated,
+        contradicting=contradicting,
+        leaked=leaked,
+        labels=dict(Counter(label for example in examples for label in example.labels).most_common()),
+        characters=Distribution.of(sum(map(len, _model_input(example))) for example in examples),
+        words=Distribution.of(sum(len(text.split()) for text in _model_input(example)) for example in examples),
+        scores=Distribution.of(example.score for example in examples if isinstance(example, SimilarityExample)),
+        tokenization=tokenization,
+        index=index,
+    )
+
+
+def _tokenize(
+    examples: Sequence[Example], tokenizer: "Tokenizer", max_length: int, uses_characters: bool
+) -> TokenizationStats:
+    unknown = None if uses_characters else tokenizer.specials.unknown
+    texts = list(dict.fromkeys(text for example in examples for text in _model_input(example)))
+    counts: dict[str, tuple[int, int]] = {}  # all tokens, unknown tokens
+    for start in range(0, len(texts), _BATCH_SIZE):
+        batch = texts[start : start + _BATCH_SIZE]
+        for text, ids in zip(batch, tokenizer.encode_ids(batch), strict=True):
+            counts[text] = len(ids), int((ids == unknown).sum())
+    lengths = []
+    num_tokens = num_unknown = 0
+    for example in examples:
+        parts = [counts[text] for text in _model_input(example)]
+        length = sum(num for num, _ in parts)
+        num_tokens += length
+        num_unknown += sum(num for _, num in parts)
+        # Most families put one special token before the texts and one after each of them.
+        lengths.append(length + (2 if isinstance(example, TagExample) else len(parts) + 1))
+    return TokenizationStats(
+        lengths=Distribution.of(lengths),
+        unknown_fraction=num_unknown / max(1, num_tokens),
+        too_long=[example for example, length in zip(examples, lengths, strict=True) if length > max_length],
+    )
+
+
+def _check_rows(report: QualityReport) -> Findings:
+    """Invalid, damaged, duplicate and leaked rows."""
+    errors: dict[tuple[str, str], list[RowError]] = defaultdict(list)
+    for error in report.invalid:
+        errors[error.problem, error.remedy].append(error)
+    for (problem, remedy), rows in errors.items():
+        places = [error.location.removeprefix(f"{report.file}, ") for error in rows]
+        yield True, len(rows), f"are invalid: {problem} ({_shorten(places)}); {remedy}"
+    tolerated = _TOLERATED_ROWS * len(report.examples)
+    if report.damaged:
+        places = [_row_of(example) for example in report.damaged]
+        message = f"contain undecodable bytes ({_shorten(places)}); save the file as UTF-8"
+        yield len(places) > tolerated, len(places), message
+    if report.contradicting:
+        message = f"have the text of an earlier row with another label ({_list(report.contradicting)}); correct one"
+        yield len(report.contradicting) > tolerated, len(report.contradicting), message
+    if report.repeated:
+        yield False, len(report.repeated), f"repeat an earlier row ({_list(report.repeated)})"
+    for file in dict.fromkeys(original.file for _, original in report.leaked):
+        leaked = [(example, original) for example, original in report.leaked if original.file == file]
+        yield len(leaked) > tolerated, len(leaked), f"also occur in {file} ({_list(leaked)}); remove them from one file"
+
+
+def _check_labels(report: QualityReport, task: str, train: QualityReport | None) -> Findings:
+    """Constant targets, imbalance, rare labels, and labels that the training file lacks."""
+    num_rows, labels = len(report.examples), report.labels
+    if report.scores and report.scores.minimum == report.scores.maximum:
+        yield True, num_rows, f"all have the score {report.scores.minimum:g}; add rows with other scores"
+    if task == "span" and [*labels] == [SpanExample.NONE]:
+        yield True, num_rows, "have no answer; add questions with answers"
+    if task not in ("classify", "pair", "tag") or not labels:
+        return
+    majority, count = next(iter(labels.items()))
+    if train:
+        unseen = [example for example in report.examples if not train.labels.keys() >= {*example.labels}]
+        if unseen:
+            names = _shorten(repr(label) for label in labels if label not in train.labels)
+            message = f"have labels that are not in {train.file}: {names} ({_shorten(map(_row_of, unseen))})"
+            yield True, len(unseen), f"{message}; correct them, or add training rows with them"
+    elif len(labels) == 1:
+        yield True, num_rows, f"all have the label {majority!r}; add rows with other labels"
+    elif task != "tag" and count > _IMBALANCED * num_rows:
+        yield False, count, f"have the label {majority!r}; always predicting it scores {count / num_rows:.0%}"
+    rare = {label: count for label, count in labels.items() if count < _RARE_LABEL}
+    if rare and not train:
+        yield False, sum(rare.values()), f"have rare labels, which are hard to learn: {_shorten(map(repr, rare))}"
+
+
+def _check_structure(report: QualityReport) -> Findings:
+    """Varying numbers of choices, paraphrased answers and duplicate question ids."""
+    choices = Counter(len(example.choices) for example in report.examples if isinstance(example, ChoiceExample))
+    if len(choices) > 1:
+        usual, _ = choices.most_common(1)[0]
+        yield False, choices.total() - choices[usual], f"have more or fewer than {usual} choices"
+    questions = [example for example in report.examples if isinstance(example, SpanExample)]
+    paraphrased = [example for example in questions if any(answer.start is None for answer in example.answers)]
+    if paraphrased:
+        places = _shorten(map(_row_of, paraphrased))
+        yield False, len(paraphrased), f"have answers that are not literally in the passage ({places})"
+    ids = Counter(example.id for example in questions)
+    duplicates = [example for example in questions if ids[example.id] > 1]
+    if duplicates:
+        yield False, len(duplicates), f"have the id of another question ({_shorten(map(_row_of, duplicates))})"
+
+
+def _check_tokenization(report: QualityReport, task: str, max_length: int) -> Findings:
+    """Unknown tokens, and rows that exceed the maximum length of the model."""
+    if report.tokenization is None or report.tokenization.lengths is None:
+        return
+    if report.tokenization.unknown_fraction > _TOLERATED_TOKENS:
+        share = f"{report.tokenization.unknown_fraction:.0%}"
+        yield True, len(report.examples), f"have {share} unknown tokens; use a model of this language"
+    too_long = report.tokenization.too_long
+    if too_long:
+        effect = "and are split into windows" if task == "span" else "and are truncated"
+        message = f"exceed the model's {max_length} tokens {effect} ({_shorten(map(_row_of, too_long))})"
+        yield task != "span" and len(too_long) > _TOLERATED_TOKENS * len(report.examples), len(too_long), message
+
+
+def _model_input(example: Example) -> tuple[str, ...]:
+    """The texts of one input sequence: of several choices only the longest."""
+    if isinstance(example, ChoiceExample):
+        return (example.context, max(example.choices, key=len))
+    return example.texts
+
+
+def _target(example: Example) -> Hashable:
+    """What examples with the same texts should agree in."""
+    if isinstance(example, SimilarityExample):
+        return example.score
+    if isinstance(example, ChoiceExample):
+        return example.choices[example.answer]
+    if isinstance(example, SpanExample):
+        return frozenset(answer.text for answer in example.answers)
+    return example.labels
+
+
+@lru_cache(maxsize=1000)  # consecutive questions share their passage
+def _normalize(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _row_of(example: Example) -> str:
+    return example.location.removeprefix(f"{example.file}, ")
+
+
+def _list(duplicates: Duplicates) -> str:
+    return _shorten(f"{_row_of(example)} = {_row_of(original)}" for example, original in duplicates)
+
+
+def _shorten(names: Iterable[str]) -> str:
+    names = list(names)
+    return ", ".join(names[:_NUM_SHOWN]) + (", …" if len(names) > _NUM_SHOWN else "")

@@ -1,0 +1,86 @@
+"""Questions about passages in the JSON format of SQuAD 1.1 and 2.0 (Rajpurkar et al., 2016 and 2018)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from polyseme.corpora.file_readers import FileReader, detect_format, row_location
+from polyseme.datasets.records import RowError, parse_or_error
+from polyseme.errors import DataError
+
+JsonType = TypeVar("JsonType")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A gold answer and its position in the passage."""
+
+    text: str
+    start: int | None  # character offset; None if the file marks the answer as a paraphrase with -1
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question about a passage with its gold answers, none if it is unanswerable."""
+
+    row: int
+    id: str
+    question: str
+    passage: str
+    answers: tuple[Answer, ...]
+
+
+def read_questions(reader: FileReader, *, labelled: bool) -> Iterator[Question | RowError]:
+    """Read the questions of a file, counted from 1."""
+    row = 0
+    for article in _get(reader.json_content(), "data", list, reader.file):
+        for paragraph in _get(article, "paragraphs", list, reader.file):
+            passage = reader.replace_invalid(_get(paragraph, "context", str, reader.file))
+            for content in _get(paragraph, "qas", list, reader.file):
+                row += 1
+                yield parse_or_error(parse_question, reader, row, passage, content, labelled)
+
+
+def parse_question(reader: FileReader, row: int, passage: str, content: Any, labelled: bool) -> Question:
+    """Parse an entry of "qas" and check that its answers are substrings of the passage."""
+    question = reader.replace_invalid(_get(content, "question", str, reader.file))
+    id = str(content.get("id", row))
+    location = question_location(reader.file, row, id)
+    if not (question.strip() and passage.strip()):
+        raise RowError(location, "the question or its passage is empty", "write both, or remove the question")
+    answers = []
+    if content.get("is_impossible") is not True and (labelled or isinstance(content.get("answers"), list)):
+        for answer in _get(content, "answers", list, reader.file):
+            text, start = reader.replace_invalid(_get(answer, "text", str, reader.file)), answer.get("answer_start")
+            if text and start == -1:
+                answers.append(Answer(text, None))
+            elif text:
+                if not isinstance(start, int) or passage[start : start + len(text)] != text or start < 0:
+                    raise _misplaced_answer(location, passage, text, start)
+                answers.append(Answer(text, start))
+    return Question(row=row, id=id, question=question, passage=passage, answers=tuple(answers))
+
+
+def question_location(file: Path, row: int, id: str) -> str:
+    """File, number and id of a question, for error messages; ids are not always unique."""
+    if detect_format(file) != "txt":
+        return row_location(file, row)
+    return f"{file}, question {row} ({' '.join(id.split())})"
+
+
+def _misplaced_answer(location: str, passage: str, text: str, start: Any) -> RowError:
+    offsets = [str(match.start()) for match in re.finditer(re.escape(text), passage)]
+    found = f"{text!r:.60} is " + (f"at {', '.join(offsets[:3])}, not at {start}" if offsets else "not in the passage")
+    remedy = "correct answer_start" if offsets else "copy the answer from the passage"
+    return RowError(location, "the passage has no such answer at answer_start", remedy, found=found)
+
+
+def _get(value: Any, key: str, kind: type[JsonType], file: Path) -> JsonType:
+    found = value.get(key) if isinstance(value, dict) else None
+    if not isinstance(found, kind):
+        raise DataError(
+            f"{file}: not in SQuAD format (no {key!r}); write an object with data, paragraphs, context, qas and answers"
+        )
+    return found

@@ -1,0 +1,268 @@
+"""The example types of labelled data, one per task.
+
+Texts, pairs and choices are read from tables, tags from CoNLL columns and questions from SQuAD's JSON. For prediction
+no labels are needed, and every type can also be read from a table or from plain lines with a tab between two texts.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+from polyseme.corpora.file_readers import FileReader
+from polyseme.corpora.scripts import ALL_IDEOGRAPHS
+from polyseme.datasets.conll import read_tagged_sentences
+from polyseme.datasets.records import Example, Record, RowError, is_plain_text
+from polyseme.datasets.squad import Answer, Question, parse_question, question_location, read_questions
+from polyseme.errors import DataError
+
+UNKNOWN_ANSWER = -100
+"""The index of a missing answer, which losses ignore."""
+
+_IDEOGRAPH = re.compile(f"[{ALL_IDEOGRAPHS}]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassifyExample(Example):
+    """A text and its class."""
+
+    columns: ClassVar[Mapping[str, str]] = {"text": "text", "label": "label"}
+    inputs: ClassVar[tuple[str, ...]] = ("text",)
+
+    text: str
+    label: str
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.label,)
+
+    @classmethod
+    def parse(cls, record: Record) -> Self:
+        return cls(file=record.file, row=record.row, text=record.text("text"), label=record.label("label"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairExample(Example):
+    """Two texts and the class of their relation."""
+
+    columns: ClassVar[Mapping[str, str]] = {"text_a": "text_a", "text_b": "text_b", "label": "label"}
+    inputs: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
+
+    text_a: str
+    text_b: str
+    label: str
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text_a, self.text_b)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (self.label,)
+
+    @classmethod
+    def parse(cls, record: Record) -> Self:
+        text_a, text_b = record.text("text_a"), record.text("text_b")
+        return cls(file=record.file, row=record.row, text_a=text_a, text_b=text_b, label=record.label("label"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SimilarityExample(Example):
+    """Two texts and the score of their similarity."""
+
+    columns: ClassVar[Mapping[str, str]] = {"text_a": "text_a", "text_b": "text_b", "score": "score"}
+    inputs: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
+
+    text_a: str
+    text_b: str
+    score: float  # NaN if missing
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text_a, self.text_b)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ()
+
+    @classmethod
+    def parse(cls, record: Record) -> Self:
+        text_a, text_b = record.text("text_a"), record.text("text_b")
+        return cls(file=record.file, row=record.row, text_a=text_a, text_b=text_b, score=record.number("score"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceExample(Example):
+    """A context and two or more continuations, one of which is correct; their number may vary."""
+
+    columns: ClassVar[Mapping[str, str]] = {"context": "context", "choices": "choices", "answer": "answer"}
+    inputs: ClassVar[tuple[str, ...]] = ("context", "choices")
+
+    context: str
+    choices: tuple[str, ...]
+    answer: int  # index of the correct choice, or UNKNOWN_ANSWER
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.context, *self.choices)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return (str(self.answer),)
+
+    @classmethod
+    def parse(cls, record: Record) -> Self:
+        context, choices = record.text("context"), record.texts("choices")
+        if len(choices) < 2:
+            raise record.error("fewer than two choices", 'write a list such as ["yes", "no"]')
+        answer = UNKNOWN_ANSWER if record.is_missing("answer") else cls._answer_index(record, choices)
+        return cls(file=record.file, row=record.row, context=context, choices=choices, answer=answer)
+
+    @staticmethod
+    def _answer_index(record: Record, choices: tuple[str, ...]) -> int:
+        answer = record.value("answer")
+        if isinstance(answer, int):
+            matches = [answer] if 0 <= answer < len(choices) and not isinstance(answer, bool) else []
+        else:
+            text = str(answer).strip()
+            matches = [index for index, choice in enumerate(choices) if text in (str(index), choice.strip())]
+        if len(matches) != 1:
+            problem = "the answer matches several choices" if matches else "the answer is not one of the choices"
+            remedy = f"give the text of one, or its index from 0 to {len(choices) - 1}"
+            raise record.error(problem, remedy, found=f"{answer!r:.60}")
+        return matches[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TagExample(Example):
+    """The words of a sentence and the tag of each; tag sequences are not validated here."""
+
+    columns: ClassVar[Mapping[str, str]] = {"word": "1", "tag": "-1"}  # counted from 1, or from the end
+    inputs: ClassVar[tuple[str, ...]] = ("text",)
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]  # empty strings if missing
+    text: str = ""  # the sentence that contains the words; by default they are joined by single spaces
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", self.text or " ".join(self.words))
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return self.words
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return self.tags
+
+    @property
+    def spans(self) -> list[tuple[str, int, int]]:
+        """Each word with its start and end offset in the text."""
+        spans, end = [], 0
+        for word in self.words:
+            start = self.text.index(word, end)
+            end = start + len(word)
+            spans.append((word, start, end))
+        return spans
+
+    @classmethod
+    def read(
+        cls, reader: FileReader, columns: Mapping[str, str], *, labelled: bool = True
+    ) -> Iterator[Self | RowError]:
+        if not labelled and (reader.format != "txt" or is_plain_text(reader)):
+            yield from cls.read_rows(reader, columns, labelled=False)
+            return
+        if reader.format != "txt":
+            raise DataError(f"{reader.file} is a table; write a word and its tag on each line of a .conll or .txt file")
+        for sentence in read_tagged_sentences(reader, columns, labelled=labelled):
+            if isinstance(sentence, RowError):
+                yield sentence
+            else:
+                yield cls(file=reader.file, row=sentence.row, words=sentence.words, tags=sentence.tags)
+
+    @classmethod
+    def parse(cls, record: Record) -> Self:
+        text = record.value("text")
+        words = tuple(_split_words(text)) if isinstance(text, str) else tuple(map(str.strip, record.texts("text")))
+        if not words:
+            problem = f"column {record.column('text')!r} is neither text nor a list of words"
+            raise record.error(problem, "write either, or name another column")
+        tags = ("",) * len(words) if record.is_missing("tags") else record.texts("tags")
+        if len(tags) != len(words):
+            remedy = "write one tag per word, or none"
+            raise record.error("wrong number of tags", remedy, found=f"{len(tags)} for {len(words)} words")
+        whole = text if isinstance(text, str) else ""
+        return cls(file=record.file, row=record.row, words=words, tags=tags, text=whole)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanExample(Example):
+    """A question about a passage; any of the answers is correct, and none means that it is unanswerable."""
+
+    NONE: ClassVar[str] = "unanswerable"
+    columns: ClassVar[Mapping[str, str]] = {}
+    inputs: ClassVar[tuple[str, ...]] = ("question", "passage")
+
+    id: str
+    question: str
+    passage: str
+    answers: tuple[Answer, ...]
+
+    @property
+    def location(self) -> str:
+        return question_location(self.file, self.row, self.id)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.question, self.passage)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("answerable" if self.answers else self.NONE,)
+
+    @classmethod
+    def read(
+        cls, reader: FileReader, columns: Mapping[str, str], *, labelled: bool = True
+    ) -> Iterator[Self | RowError]:
+        if not labelled and ".json" not in reader.file.suffixes:
+            yield from cls.read_rows(reader, columns, labelled=False)
+            return
+        for question in read_questions(reader, labelled=labelled):
+            yield question if isinstance(question, RowError) else cls._of(reader, question)
+
+    @classmethod
+    def parse(cls, record: Record) -> Self:
+        texts: dict[str | None, Any] = {name: record.text(name) for name in cls.inputs}
+        reader, content = FileReader(record.file), {**record.values, **texts}
+        return cls._of(reader, parse_question(reader, record.row, texts["passage"], content, labelled=False))
+
+    @classmethod
+    def _of(cls, reader: FileReader, parsed: Question) -> Self:
+        return cls(
+            file=reader.file,
+            row=parsed.row,
+            id=parsed.id,
+            question=parsed.question,
+            passage=parsed.passage,
+            answers=parsed.answers,
+        )
+
+
+EXAMPLE_TYPES: dict[str, type[Example]] = {
+    "classify": ClassifyExample,
+    "pair": PairExample,
+    "similarity": SimilarityExample,
+    "choice": ChoiceExample,
+    "tag": TagExample,
+    "span": SpanExample,
+}
+
+
+def _split_words(text: str) -> Iterator[str]:
+    """Split at white space, and words that contain Chinese into characters, as Chinese datasets are tagged."""
+    for word in text.split():
+        yield from word if _IDEOGRAPH.search(word) else [word]

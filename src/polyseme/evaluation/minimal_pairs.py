@@ -1,0 +1,151 @@
+"""Minimal pairs: whether a model prefers the acceptable sentence of each pair (BLiMP; Warstadt et al., 2020).
+
+A row has an acceptable and an unacceptable sentence, and optionally the names of its set (`UID`; default: the file),
+of the linguistic phenomenon and of the field. Sentences are compared by their total likelihood; a tie counts half.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from polyseme.corpora.corpus import Corpus
+from polyseme.corpora.file_readers import FileReader, row_location
+from polyseme.errors import DataError
+from polyseme.evaluation.results import MetricResult, mean_result
+from polyseme.inference.scores import Score
+
+# Column names, those of BLiMP first.
+_COLUMNS = {
+    "good": ("sentence_good", "good"),
+    "bad": ("sentence_bad", "bad"),
+    "set": ("UID",),
+    "phenomenon": ("linguistics_term", "term", "phenomenon"),
+    "field": ("field",),
+}
+_TOLERANCE = 1e-4  # nats below which two likelihoods are a tie, because of rounding
+
+Row = Mapping[str | None, Any]
+Scorer = Callable[[Sequence[str]], list[Score]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairSet:
+    """Pairs with the same contrast."""
+
+    name: str
+    phenomenon: str
+    field: str
+    pairs: list[tuple[str, str]]  # the good sentence, and the bad one
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SetScores:
+    """Points per pair of a set, and whether all words of the pair are in the vocabulary."""
+
+    pairs: PairSet
+    points: list[float]
+    known: list[bool]
+
+    def result(self) -> MetricResult:
+        result = mean_result(self.pairs.name, self.points, metric="accuracy", num_items=len(self.points))
+        return replace(result, num_scored=sum(self.known))
+
+    def known_result(self) -> MetricResult:
+        points = [point for point, known in zip(self.points, self.known, strict=True) if known]
+        return mean_result(self.pairs.name, points, metric="accuracy, known words", num_items=len(self.points))
+
+
+def read_pairs(path: Path) -> list[PairSet]:
+    """Read the sets of a file, or of all tables of a folder, in order."""
+    sets: dict[str, PairSet] = {}
+    for file in Corpus(path).files:
+        reader = FileReader(file)
+        for number, row in reader.records():
+            good, bad = (_sentence(reader, number, row, column) for column in ("good", "bad"))
+            name = _text(row, "set") or file.name.split(".")[0]
+            field = _text(row, "field").replace("/", "_")  # BLiMP spells it both syntax/semantics and syntax_semantics
+            new = PairSet(name=name, phenomenon=_text(row, "phenomenon"), field=field, pairs=[])
+            sets.setdefault(name, new).pairs.append((good, bad))
+    if not sets:
+        raise DataError(f"{path} has no minimal pairs; give rows with sentence_good and sentence_bad")
+    return list(sets.values())
+
+
+def score_pairs(
+    name: str, sets: Sequence[PairSet], score: Scorer, *, most: int = 0, seed: int = 0
+) -> list[MetricResult]:
+    """Accuracy on each set, and averaged over sets by phenomenon, by field and in total."""
+    scored = [_score_set(sample_pairs(pairs, most, seed), score) for pairs in sets]
+    results = [one.result() for one in scored]
+    if len(scored) > 1:
+        by_set = results.copy()
+        for kind in ("phenomenon", "field"):
+            groups = [getattr(one.pairs, kind) for one in scored]
+            for group in sorted({*groups} - {""}):
+                members = [result for result, other in zip(by_set, groups, strict=True) if other == group]
+                results.append(_mean_of_sets(name, members, section=f"{kind}: {group}"))
+        results.append(_mean_of_sets(name, by_set))
+    if not all(known for one in scored for known in one.known):
+        results.append(_mean_of_sets(name, [one.known_result() for one in scored]))
+    return results
+
+
+def sample_pairs(pairs: PairSet, most: int, seed: int) -> PairSet:
+    """Sample `most` pairs of a set (0: all), in order; the sample depends on the seed and the set only."""
+    if not 0 < most < len(pairs.pairs):
+        return pairs
+    chosen = random.Random(f"{pairs.name} {seed}").sample(range(len(pairs.pairs)), most)
+    return replace(pairs, pairs=[pairs.pairs[index] for index in sorted(chosen)])
+
+
+def _score_set(pairs: PairSet, score: Scorer) -> _SetScores:
+    scores = score([sentence for pair in pairs.pairs for sentence in pair])  # in one call, to batch by length
+    scored = list(zip(scores[::2], scores[1::2], strict=True))
+    return _SetScores(
+        pairs=pairs,
+        points=[_points(bad.nats - good.nats) for good, bad in scored],
+        known=[good.num_oov + bad.num_oov == 0 for good, bad in scored],
+    )
+
+
+def _points(margin: float) -> float:
+    return 0.5 if abs(margin) < _TOLERANCE else float(margin > 0)
+
+
+def _mean_of_sets(name: str, results: Sequence[MetricResult], *, section: str = "") -> MetricResult:
+    """Mean over sets; the standard error is that of independent samples within fixed sets."""
+    values = [result.value for result in results if result.value is not None]
+    errors = [
+        result.standard_error for result in results if result.value is not None and result.standard_error is not None
+    ]
+    return MetricResult(
+        name=name,
+        section=section,
+        metric=results[0].metric,
+        value=statistics.fmean(values) if values else None,
+        standard_error=math.hypot(*errors) / len(values) if len(errors) == len(values) > 0 else None,
+        num_scored=sum(result.num_scored for result in results),
+        num_items=sum(result.num_items for result in results),
+    )
+
+
+def _sentence(reader: FileReader, number: int, row: Row, column: str) -> str:
+    sentence = _text(row, column)
+    if not sentence and not any(name in row for name in _COLUMNS[column]):
+        raise reader.missing_column(_COLUMNS[column][0], filter(None, row))
+    if not sentence:
+        raise DataError(
+            f"{row_location(reader.file, number)}: the {column} sentence is empty; fill it in or remove the row"
+        )
+    return sentence
+
+
+def _text(row: Row, column: str) -> str:
+    value = next((row[name] for name in _COLUMNS[column] if name in row), None)
+    return value.strip() if isinstance(value, str) else ""

@@ -1,0 +1,45 @@
+"""The result of an evaluation: a metric, its standard error, and the number of items behind it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from polyseme.inference.scores import perplexity
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricResult:
+    """A metric on a test set, or on a section of it."""
+
+    name: str  # of the test set
+    section: str = ""  # empty: the whole set
+    metric: str  # spearman, accuracy, bleu, bits per character
+    value: float | None  # None if too few items could be scored
+    standard_error: float | None = None
+    num_scored: int  # items without OOV words, or that fit into the context
+    num_items: int
+
+
+def mean_result(name: str, values: Sequence[float], *, metric: str, num_items: int, section: str = "") -> MetricResult:
+    """Average per-item scores and compute the standard error of the mean."""
+    count = len(values)
+    return MetricResult(
+        name=name,
+        section=section,
+        metric=metric,
+        value=statistics.fmean(values) if values else None,
+        standard_error=statistics.stdev(values) / math.sqrt(count) if count > 1 else None,
+        num_scored=count,
+        num_items=num_items,
+    )
+
+
+def perplexity_result(mean: MetricResult) -> MetricResult:
+    """Turn mean nats into perplexity, with the standard error of the delta method; None on overflow."""
+    value = None if mean.value is None else perplexity(mean.value, 1)
+    if value is None or not math.isfinite(value):
+        return replace(mean, value=None, standard_error=None)
+    return replace(mean, value=value, standard_error=mean.standard_error and value * mean.standard_error)

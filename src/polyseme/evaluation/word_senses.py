@@ -1,0 +1,250 @@
+"""Word sense disambiguation with the vectors of each layer.
+
+A folder with `WORD.train.tsv` and `WORD.test.tsv`, or with `train.tsv` and `test.tsv` that have a column `word`,
+contains occurrences with sense labels (as CoarseWSD-20; Loureiro et al., 2021): the predicted sense is that of the
+nearest training occurrence. If `train.tsv` has `text_a` and `text_b`, each row asks whether a word has the same sense
+in both texts (as WiC; Pilehvar and Camacho-Collados, 2019): the prediction is a threshold on the cosine, tuned on
+`train.tsv`, on which the layer is chosen as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polyseme.analysis.occurrences import Occurrence, read_position, reservoir_sample
+from polyseme.analysis.senses import occurrence_vectors
+from polyseme.analysis.vector_geometry import nearest_sense_accuracy, normalize
+from polyseme.corpora.file_readers import FORMATS, FileReader
+from polyseme.datasets.records import Record
+from polyseme.errors import DataError
+from polyseme.evaluation.results import MetricResult, mean_result
+from polyseme.inference.model import LoadedModel
+
+_TABLES = tuple(ending for ending, format in FORMATS.items() if format != "txt")
+_METRIC = "balanced 1-NN accuracy"
+_SAME = {"same": True, "true": True, "t": True, "1": True, "different": False, "false": False, "f": False, "0": False}
+_PAIR_BATCH = 1000  # pairs whose vectors are in memory at the same time
+
+
+@dataclass(frozen=True, kw_only=True)
+class SenseSet:
+    """A training and a test file."""
+
+    name: str
+    train: Path
+    test: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """Pairs of occurrences of a word, and whether they share the sense."""
+
+    occurrences: list[tuple[Occurrence, Occurrence]]
+    same: NDArray[np.bool_]
+
+
+def score_senses(model: LoadedModel, data: Path, *, most: int = 0, seed: int = 0) -> list[MetricResult]:
+    """Evaluate the sets of a folder and its subfolders on `most` sampled items each (0: all)."""
+    if not data.is_dir():
+        raise DataError(f"{data} is not a folder; give one with WORD.train.tsv and WORD.test.tsv, or with WiC pairs")
+    folders = [data, *sorted(path for path in data.iterdir() if path.is_dir())]
+    found = [(folder, sets) for folder in folders if (sets := find_sets(folder))]
+    if not found:
+        raise DataError(
+            f"{data} has no sense files; give a folder with WORD.train.tsv and WORD.test.tsv, or train.tsv and test.tsv"
+        )
+    return [
+        result for folder, sets in found for result in _score_folder(model, folder.resolve().name, sets, most, seed)
+    ]
+
+
+def find_sets(folder: Path) -> list[SenseSet]:
+    """Find the training tables that have a test or dev table."""
+    sets = []
+    for train in sorted(path for path in folder.iterdir() if path.suffix in _TABLES and path.is_file()):
+        *name, split = train.stem.split(".")
+        candidates = [train.with_name(".".join([*name, kind]) + train.suffix) for kind in ("test", "dev")]
+        test = next((path for path in candidates if path.is_file()), None)
+        if split == "train" and test is not None:
+            sets.append(SenseSet(name=".".join(name), train=train, test=test))
+    return sets
+
+
+def score_words(
+    model: LoadedModel, sets: Sequence[SenseSet], *, most: int = 0, seed: int = 0
+) -> dict[str, list[MetricResult]]:
+    """Results of each word: for a static vector, and for every layer."""
+    return {
+        word: _score_word(model, word, train, test)
+        for chosen in sets
+        for word, train, test in read_words(chosen, most, seed)
+    }
+
+
+def _score_folder(
+    model: LoadedModel, name: str, sets: Sequence[SenseSet], most: int, seed: int
+) -> Iterator[MetricResult]:
+    if is_word_in_context(sets):
+        yield from score_pairs(model, name, sets[0], most, seed)
+        return
+    words = score_words(model, sets, most=most, seed=seed)
+    for results in words.values():
+        yield from results
+    if len(words) > 1:
+        yield from (_mean(name, results) for results in zip(*words.values(), strict=True))
+
+
+def is_word_in_context(sets: Sequence[SenseSet]) -> bool:
+    """Whether a folder has pairs of contexts, as WiC."""
+    return len(sets) == 1 and "text_a" in _columns(sets[0].train)
+
+
+def _mean(name: str, results: Sequence[MetricResult]) -> MetricResult:
+    """Macro average over words."""
+    values = [result.value for result in results if result.value is not None]
+    errors = [result.standard_error for result in results if result.standard_error is not None]
+    return replace(
+        results[0],
+        name=name,
+        value=sum(values) / len(values) if len(values) == len(results) else None,
+        standard_error=math.hypot(*errors) / len(errors) if len(errors) == len(results) else None,
+        num_scored=sum(result.num_scored for result in results),
+        num_items=sum(result.num_items for result in results),
+    )
+
+
+def read_words(chosen: SenseSet, most: int, seed: int) -> Iterator[tuple[str, list[Occurrence], list[Occurrence]]]:
+    """Yield the words of a set, each with its training and test occurrences."""
+    train, test = (defaultdict[str, list[Occurrence]](list) for _ in range(2))
+    for split, file in ((train, chosen.train), (test, chosen.test)):
+        for word, occurrence in _occurrences(file, chosen.name):
+            split[word].append(occurrence)
+    words = [word for word in train if word in test]
+    if not words:
+        raise DataError(f"{chosen.test} shares no word with {chosen.train}; give matching files")
+    for word in words:
+        senses = {occurrence.sense for occurrence in train[word]} & {occurrence.sense for occurrence in test[word]}
+        if len(senses) < 2:
+            raise DataError(f"{chosen.train}: {word} has fewer than two senses that occur in {chosen.test}; remove it")
+        yield word, reservoir_sample(train[word], most, seed)[0], reservoir_sample(test[word], most, seed)[0]
+
+
+def _occurrences(file: Path, name: str) -> Iterator[tuple[str, Occurrence]]:
+    for record in _records(file, ("text",)):
+        columns = {"label": "sense"} if "sense" in record.values else {}
+        record = replace(record, columns=columns)
+        text = record.text("text")
+        place = read_position(record, text)
+        if place is None:
+            raise record.error("the position of the word is missing", "give index, or start and end")
+        sense = record.label("label")
+        if not sense:
+            raise record.error("the sense is missing", "write it in a column label or sense, or remove the row")
+        word = name or record.label("word") or text[slice(*place)].lower()
+        yield word, Occurrence.of(text, *place, sense)
+
+
+def _score_word(model: LoadedModel, word: str, train: list[Occurrence], test: list[Occurrence]) -> list[MetricResult]:
+    layers = occurrence_vectors(model, [*train, *test]).layers
+    train_senses, test_senses = (np.array([occurrence.sense for occurrence in split]) for split in (train, test))
+    results = []
+    for number, layer in enumerate([np.zeros((len(train) + len(test), 1), np.float32), *layers]):
+        vectors = normalize(layer)
+        scored = nearest_sense_accuracy(vectors[len(train) :], test_senses, vectors[: len(train)], train_senses)
+        results.append(
+            MetricResult(
+                name=word,
+                section=f"layer {number - 1}" if number else "static",
+                metric=_METRIC,
+                value=scored.value if scored else None,
+                standard_error=scored.error if scored and number else None,
+                num_scored=scored.num_items if scored else 0,
+                num_items=len(test),
+            )
+        )
+    return results
+
+
+def score_pairs(model: LoadedModel, name: str, chosen: SenseSet, most: int, seed: int) -> Iterator[MetricResult]:
+    """Same-sense accuracy for every layer, and for the layer that is best on the training pairs."""
+    train, test = (_read_pairs(file, most, seed) for file in (chosen.train, chosen.test))
+    metric, num_items = "accuracy", len(test.same)
+    majority = train.same.mean() >= 0.5
+    yield mean_result(
+        name, (test.same == majority).astype(float).tolist(), metric=metric, section="majority", num_items=num_items
+    )
+    results, trained = [], []
+    for number, (tuning, cosines) in enumerate(zip(_cosines(model, train), _cosines(model, test), strict=True)):
+        threshold, accuracy = tune_threshold(tuning, train.same)
+        trained.append(accuracy)
+        correct = ((cosines >= threshold) == test.same).astype(float).tolist()
+        results.append(mean_result(name, correct, metric=metric, section=f"layer {number}", num_items=num_items))
+    yield from results
+    best = max(range(len(trained)), key=trained.__getitem__)
+    yield replace(results[best], section=f"layer {best}, chosen on {chosen.train.name}")
+
+
+def tune_threshold(cosines: NDArray[np.float64], same: NDArray[np.bool_]) -> tuple[float, float]:
+    """Find the lowest threshold with the best accuracy, and that accuracy."""
+    order = np.argsort(cosines, kind="stable")
+    values, truth = cosines[order], same[order]
+    # Correct predictions if the first n pairs are predicted to be different.
+    correct = np.concatenate([[0], np.cumsum(~truth)]) + np.concatenate([np.cumsum(truth[::-1])[::-1], [0]])
+    ends = np.concatenate([[-math.inf], values, [math.inf]])
+    separable = ends[:-1] < ends[1:]  # equal cosines cannot be separated
+    best = int(np.argmax(np.where(separable, correct, -1)))
+    return float(ends[best] + ends[best + 1]) / 2, float(correct[best]) / len(values)
+
+
+def _cosines(model: LoadedModel, pairs: Pairs) -> list[NDArray[np.float64]]:
+    """Cosines of all pairs, by layer."""
+    parts = []
+    for start in range(0, len(pairs.occurrences), _PAIR_BATCH):
+        columns = zip(*pairs.occurrences[start : start + _PAIR_BATCH], strict=True)
+        occurrences = [occurrence for column in columns for occurrence in column]
+        num = len(occurrences) // 2
+        units = (normalize(layer).astype(np.float64) for layer in occurrence_vectors(model, occurrences).layers)
+        parts.append([np.round((layer[:num] * layer[num:]).sum(1), 6) for layer in units])
+    return [np.concatenate(layer) for layer in zip(*parts, strict=True)]
+
+
+def _read_pairs(file: Path, most: int, seed: int) -> Pairs:
+    def read(record: Record) -> tuple[tuple[Occurrence, Occurrence], bool]:
+        pair = []
+        for suffix in ("_a", "_b"):
+            text = record.text(f"text{suffix}")
+            place = read_position(record, text, suffix)
+            if place is None:
+                raise record.error(
+                    "the position of the word is missing", f"give index{suffix}, or start{suffix} and end{suffix}"
+                )
+            pair.append(Occurrence.of(text, *place))
+        label = record.label("label").lower()
+        if label not in _SAME:
+            raise record.error("the label must be same or different", "correct it", found=f"{label!r:.40}")
+        return (pair[0], pair[1]), _SAME[label]
+
+    rows, _ = reservoir_sample(map(read, _records(file, ("text_a", "text_b", "label"))), most, seed)
+    if not rows:
+        raise DataError(f"{file} has no pairs; give at least one")
+    return Pairs(occurrences=[row[0] for row in rows], same=np.array([row[1] for row in rows]))
+
+
+def _records(file: Path, needed: Iterable[str]) -> Iterator[Record]:
+    reader = FileReader(file)
+    for number, (row, values) in enumerate(reader.records()):
+        for column in () if number else needed:
+            if column not in values:
+                raise reader.missing_column(column, filter(None, values))
+        yield Record(file, row, values, {}, labelled=False)
+
+
+def _columns(file: Path) -> set[str | None]:
+    return set(next(FileReader(file).records(), (0, {}))[1])

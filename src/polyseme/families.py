@@ -1,0 +1,112 @@
+"""The tables of model families and training objectives."""
+
+from collections.abc import Callable
+from typing import Any
+
+from polyseme.config import Config
+from polyseme.models.albert import Albert
+from polyseme.models.base import Encoder
+from polyseme.models.bert import Bert
+from polyseme.models.cove import Cove
+from polyseme.models.elmo import Elmo
+from polyseme.models.ernie import Ernie
+from polyseme.models.gpt import Gpt
+from polyseme.models.gpt2 import Gpt2
+from polyseme.models.nnlm import Nnlm
+from polyseme.models.roberta import Roberta
+from polyseme.models.transformer import Transformer
+from polyseme.models.ulmfit import Ulmfit
+from polyseme.objectives.awd_lm import AwdLm, AwdLmConfig
+from polyseme.objectives.bidirectional_lm import BackwardLm, BidirectionalLmConfig, ForwardLm
+from polyseme.objectives.causal_lm import CausalLm, CausalLmConfig
+from polyseme.objectives.dialogue import DialogueResponse
+from polyseme.objectives.feedforward_lm import FeedforwardLm, FeedforwardLmConfig
+from polyseme.objectives.joint import JointObjective
+from polyseme.objectives.masked_lm import MaskedLm, MaskedLmConfig
+from polyseme.objectives.next_sentence import NextSentence
+from polyseme.objectives.sentence_order import SentenceOrder
+from polyseme.objectives.translation import Translation, TranslationConfig
+from polyseme.static_embeddings.config import GloveConfig, SvdConfig, Word2vecConfig, WordClusterConfig
+from polyseme.static_embeddings.encoder import StaticEmbedding
+from polyseme.static_embeddings.onehot import OneHot, OneHotObjectiveConfig
+from polyseme.tokenization.config import SpecialTokens
+
+FAMILIES: dict[str, type[Encoder]] = {
+    "onehot": OneHot,
+    "wordclass": StaticEmbedding,  # one-hot class vectors
+    "svd": StaticEmbedding,
+    "nnlm": Nnlm,
+    "cbow": StaticEmbedding,
+    "skipgram": StaticEmbedding,
+    "glove": StaticEmbedding,
+    "elmo": Elmo,
+    "ulmfit": Ulmfit,
+    "cove": Cove,
+    "transformer": Transformer,
+    "bert": Bert,
+    "mbert": Bert,  # a BERT with a multilingual corpus and vocabulary
+    "roberta": Roberta,
+    "albert": Albert,
+    "ernie": Ernie,
+    "gpt": Gpt,
+    "gpt2": Gpt2,
+}
+
+PAIRS: dict[str, type[NextSentence]] = {"next": NextSentence, "order": SentenceOrder, "dialogue": DialogueResponse}
+
+
+def _masked_lm(config: MaskedLmConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
+    masked = MaskedLm(config, encoder, specials)
+    if config.pairs == "none":
+        return JointObjective({"masked_lm": masked})
+    pairs = PAIRS[config.pairs](encoder, specials)
+    return JointObjective({pairs.name: pairs, "masked_lm": masked}, weights={pairs.name: config.pairs_weight})
+
+
+def _causal_lm(config: CausalLmConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
+    return JointObjective({"causal_lm": CausalLm()})
+
+
+def _feedforward_lm(config: FeedforwardLmConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
+    return JointObjective({"causal_lm": FeedforwardLm(encoder)})
+
+
+def _bidirectional_lm(config: BidirectionalLmConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
+    forward = ForwardLm(config, encoder, specials)
+    parts = {"forward": forward, "backward": BackwardLm(forward)}
+    return JointObjective(parts, weights=dict.fromkeys(parts, 0.5))
+
+
+def _awd_lm(config: AwdLmConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
+    return JointObjective({"causal_lm": AwdLm(config, encoder)})
+
+
+def _translation(config: TranslationConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
+    return JointObjective({"translation": Translation(config, encoder, specials)})
+
+
+def _no_objective(config: Config, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
+    return JointObjective({})
+
+
+# By `objective.kind`: the config class, and the function that builds the objective. Static families have no objective
+# module; the `build_trainer` of their config returns what trains them.
+OBJECTIVES: dict[str, tuple[type[Config], Callable[[Any, Encoder, SpecialTokens], JointObjective]]] = {
+    "masked_lm": (MaskedLmConfig, _masked_lm),
+    "causal_lm": (CausalLmConfig, _causal_lm),
+    "feedforward_lm": (FeedforwardLmConfig, _feedforward_lm),
+    "bidirectional_lm": (BidirectionalLmConfig, _bidirectional_lm),
+    "awd_lm": (AwdLmConfig, _awd_lm),
+    "translation": (TranslationConfig, _translation),
+    "onehot": (OneHotObjectiveConfig, _no_objective),
+    "wordclass": (WordClusterConfig, _no_objective),
+    "svd": (SvdConfig, _no_objective),
+    "cbow": (Word2vecConfig, _no_objective),
+    "skipgram": (Word2vecConfig, _no_objective),
+    "glove": (GloveConfig, _no_objective),
+}
+
+
+def build_objective(config: Any, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
+    """Build the objective of a config."""
+    return OBJECTIVES[config.kind][1](config, encoder, specials)

@@ -1,1 +1,0 @@
-"""What a model has learnt, looked at from inside."""

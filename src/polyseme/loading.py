@@ -1,0 +1,221 @@
+"""Loading of models: directories of Polyseme and transformers, and files of word vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from polyseme.config import did_you_mean
+from polyseme.conversion.registry import TOKENIZER_FILES, check_loadable
+from polyseme.conversion.word_vector_files import WordListTokenizer, read_word_vectors
+from polyseme.errors import CheckpointError, ConfigError
+from polyseme.families import OBJECTIVES, build_objective
+from polyseme.layers.linear import quantize
+from polyseme.objectives.joint import JointObjective
+from polyseme.pretrained import Pretrained
+from polyseme.static_embeddings.encoder import StaticEmbedding, StaticEmbeddingConfig
+from polyseme.system.hardware import keep_freed_memory
+from polyseme.tasks import FineTuningObjective, build_finetuning_objective
+from polyseme.tokenization.config import SpecialTokens
+from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.training.finetune_recipe import FineTuningRecipe, parse_tasks, read_recipe
+from polyseme.training.finetuning import LABELS, SCORES
+from polyseme.training.presets import read_preset
+from polyseme.training.recipe import RECIPE, Recipe
+from polyseme.training.storage.history import read_history
+from polyseme.training.storage.model_dir import (
+    WEIGHTS,
+    ModelFiles,
+    changed_files,
+    meta_device,
+    open_model,
+    read_json,
+)
+
+_WEIGHT_TYPES = ("float32", "int8")
+# Stands in for a missing tokenizer, so that the heads load all the same.
+_NO_TOKENIZER = SpecialTokens(pad=0, unknown=0, start=0, separator=0, mask=0, end=0)
+
+
+class WordVectorModel(Pretrained):
+    """A model from a file of word vectors; the encoder is built on first use: it copies the vectors."""
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Read the words of a file, and where their vectors are."""
+        vectors = read_word_vectors(path)
+        model = cls.__new__(cls)
+        tokenizer = WordListTokenizer(vectors.words)
+        vars(model).update(
+            folder=path,
+            family=vectors.family,
+            objective=JointObjective({}),
+            tokenizer=tokenizer,
+            recipe=None,
+            vectors=vectors,
+        )
+        return model
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "encoder":
+            raise AttributeError(f"a model has no attribute {name!r}")
+        vectors = vars(self)["vectors"]
+        with meta_device():
+            encoder = StaticEmbedding(StaticEmbeddingConfig(vocab_size=len(vectors.words), width=vectors.width))
+        encoder.load_state_dict({"tokens.weight": torch.from_numpy(vectors.read())}, assign=True)
+        return vars(self).setdefault(name, encoder.eval())
+
+
+def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
+    """Load a model.
+
+    Args:
+        path: A model directory of Polyseme or transformers, a file of word vectors (word2vec, GloVe, fastText), or
+            "hf:NAME" for a model of the Hugging Face Hub.
+        weights: "float32"; or "int8" for quantized matrices, which take a quarter of the memory and generate text three
+            times as fast.
+
+    Returns:
+        The model with all its verbs.
+
+    Example:
+        >>> import polyseme as ps
+        >>> model = ps.load("runs/bert")
+        >>> vectors = model.embed(["a sentence", "another one"])
+    """
+    keep_freed_memory()
+    if weights not in _WEIGHT_TYPES:
+        raise ConfigError(f"{weights!r} is not a weight type; choose {' or '.join(_WEIGHT_TYPES)}")
+    folder = _fetch(str(path)[3:]) if str(path).startswith("hf:") else Path(path)
+    if not folder.exists():
+        siblings = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        hint = did_you_mean(folder.name, siblings)
+        raise CheckpointError(f"{folder} does not exist{hint or '; check the path'}")
+    model = WordVectorModel.open(folder) if folder.is_file() else _open_directory(folder)
+    if weights == "int8":
+        if model.encoder.uses_characters:
+            raise ConfigError(f"{model.family} models cannot be quantized to int8; load with float32 weights")
+        quantize(model.encoder)
+    return model
+
+
+def _open_directory(folder: Path) -> Pretrained:
+    recipe = read_recipe(folder) if (folder / RECIPE).exists() else None
+    if recipe and not (folder / WEIGHTS).exists():
+        verb = (
+            "finetune"
+            if isinstance(recipe, FineTuningRecipe)
+            else "adapt"
+            if recipe.training.base_model
+            else "pretrain"
+        )
+        raise CheckpointError(f"{folder} is an unfinished run; resume it with polyseme {verb} --resume")
+    check_loadable(folder)
+    files = open_model(folder, family=recipe.family if recipe else None)
+    tokenizer = Tokenizer.load(folder) if any((folder / name).exists() for name in TOKENIZER_FILES) else None
+    if tokenizer and max(tokenizer.backend.get_vocab().values()) >= files.encoder.config.vocab_size:
+        raise CheckpointError(
+            f"{folder}: the tokenizer has more tokens than the {files.encoder.config.vocab_size:,} rows of the "
+            "embedding; restore the tokenizer files of this model"
+        )
+    with meta_device():
+        heads = _heads(folder, recipe, files, tokenizer.specials if tokenizer else _NO_TOKENIZER)
+    encoder, found = files.load(heads)
+    complete = {
+        name: part
+        for name, part in zip(heads.names, heads.parts, strict=True)
+        if all(f"{name}.{weight}" in found for weight in part.state_dict())
+    }
+    objective = heads.eval() if isinstance(heads, FineTuningObjective) else JointObjective(complete).eval()
+    return Pretrained(
+        folder=folder,
+        family=files.family,
+        encoder=encoder.eval(),
+        objective=objective,
+        tokenizer=tokenizer,
+        recipe=recipe,
+    )
+
+
+def _heads(
+    folder: Path, recipe: Recipe | FineTuningRecipe | None, files: ModelFiles, specials: SpecialTokens
+) -> JointObjective:
+    if isinstance(recipe, FineTuningRecipe):
+        return build_finetuning_objective(parse_tasks(read_json(folder / LABELS)), recipe.finetuning, files.encoder)
+    settings = recipe.objective if recipe else _published_objective(files.family)
+    return build_objective(settings, files.encoder, specials)
+
+
+def _published_objective(family: str) -> Any:
+    settings = read_preset(family, "base")["objective"]
+    return OBJECTIVES[settings["kind"]][0].parse(settings, group="objective")
+
+
+def _fetch(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    patterns = [
+        "config.json",
+        "model.safetensors",
+        "tokenizer*.json",
+        "vocab.*",
+        "merges.txt",
+        "spiece.model",
+        "special_tokens_map.json",
+    ]
+    try:
+        return Path(snapshot_download(name, allow_patterns=patterns))
+    except Exception as error:  # the network and the hub raise many kinds
+        raise CheckpointError(
+            f"cannot download {name} from the Hugging Face Hub ({type(error).__name__}); pass a local directory"
+        ) from error
+
+
+def describe(folder: Path) -> dict[str, Any]:
+    """Describe a model directory, a run directory or a file of word vectors without loading weights."""
+    if folder.is_file():
+        model = load(folder)
+        return {
+            "folder": str(folder),
+            "family": model.family,
+            "state": "finished",
+            "context": model.encoder.context,
+            "parameters": sum(weight.numel() for weight in model.encoder.parameters()),
+            "model": model.encoder.config.model_dump(),
+        }
+    recipe = read_recipe(folder) if (folder / RECIPE).exists() else None
+    if recipe and not (folder / WEIGHTS).exists():
+        return {"folder": str(folder), "family": recipe.family, "state": "unfinished", "recipe": recipe.dump()}
+    files = open_model(folder, family=recipe.family if recipe else None)
+    facts: dict[str, Any] = {
+        "folder": str(folder),
+        "family": files.family,
+        "state": "finished",
+        "context": files.encoder.context,
+        "parameters": sum(weight.numel() for weight in files.encoder.parameters()),
+        "tensors": len(files.shapes),
+        "model": files.encoder.config.model_dump(),
+        "transformers": files.encoder.hf_mapping.model_type if files.encoder.hf_mapping else None,
+        "changed": changed_files(folder),
+    }
+    rows = read_history(folder)
+    if recipe:
+        facts |= {"budget": recipe.training.budget, "tokenizer": recipe.tokenizer.model_dump()}
+    if isinstance(recipe, Recipe):
+        facts |= {"corpus": recipe.data.corpus, "objective": recipe.objective.model_dump()}
+    if isinstance(recipe, FineTuningRecipe):
+        facts |= {
+            "train": recipe.data.train,
+            "base": recipe.training.base_model,
+            "finetuning": recipe.finetuning.model_dump(),
+        }
+        facts["tasks"] = read_json(folder / LABELS)
+    if rows:
+        facts |= {"steps": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"]}
+        facts["dev"] = next((row["dev"] for row in reversed(rows) if "dev" in row), None)
+    if isinstance(recipe, FineTuningRecipe):
+        scores = read_json(folder / SCORES)
+        facts |= {"dev": scores["dev"], "layers": scores.get("layers")}
+    return facts

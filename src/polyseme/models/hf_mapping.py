@@ -1,0 +1,166 @@
+"""Two-way mapping of a family's settings and weights to the transformers library: one table per family."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from polyseme.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class WeightRule:
+    """Name of a weight here and in transformers; several names there are stacked into one weight here.
+
+    `{n}` stands for a layer number and `{p}` for weight or bias. A transposed weight is stored [in, out] there.
+    """
+
+    ours: str
+    theirs: str | tuple[str, ...]
+    transposed: bool = False
+
+    def match(self, name: str) -> dict[str, str] | None:
+        """Values of the placeholders if `name` is the name here."""
+        found = _pattern(self.ours).fullmatch(name)
+        return found.groupdict() if found else None
+
+    def matches_theirs(self, name: str) -> bool:
+        """Whether `name` is a name in transformers."""
+        return any(_pattern(part).fullmatch(name) for part in self._theirs)
+
+    def their_names(self, placeholders: Mapping[str, str]) -> list[str]:
+        """Names in transformers."""
+        return [name.format(**placeholders) for name in self._theirs]
+
+    def transpose(self, tensor: Tensor) -> Tensor:
+        """Convert between the two layouts."""
+        return tensor.T if self.transposed and tensor.dim() == 2 else tensor
+
+    @property
+    def _theirs(self) -> tuple[str, ...]:
+        return (self.theirs,) if isinstance(self.theirs, str) else self.theirs
+
+
+@functools.cache
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(re.escape(name).replace(r"\{n\}", r"(?P<n>\d+)").replace(r"\{p\}", r"(?P<p>weight|bias)"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HfMapping:
+    """A family in the transformers library."""
+
+    model_type: str
+    architectures: Mapping[str, str]  # class by head; of several heads the first one listed decides
+    prefix: str  # of encoder weights in models with a head
+    settings: Mapping[str, str | tuple[str, ...]]  # ours to theirs; the first is read, all are written
+    value_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # values named differently, by setting
+    offsets: Mapping[str, int] = field(default_factory=dict)  # theirs minus ours, by setting
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # ours, where theirs is absent and its default differs
+    required: Mapping[str, Any]  # theirs, with the only supported value
+    encoder_weights: tuple[WeightRule, ...]
+    head_weights: tuple[WeightRule, ...] = ()
+    ignored_weights: str = r"$^"  # theirs that need not be read: buffers and tied copies
+    optional_weights: tuple[str, ...] = ()  # ours that a checkpoint may lack; they are initialized
+
+    def for_heads(self, heads: nn.Module | None) -> HfMapping:
+        """The mapping for a model with these heads; classes there have one task, so several keep the names here."""
+        several = heads is not None and sum(name in _TASKS for name, _ in heads.named_children()) > 1
+        return replace(self, head_weights=(), architectures={}) if several else self
+
+    def settings_to(self, ours: Mapping[str, Any], heads: Iterable[str]) -> dict[str, Any]:
+        """Convert settings to those of config.json."""
+        classes = [architecture for head, architecture in self.architectures.items() if head in heads]
+        config: dict[str, Any] = {"model_type": self.model_type, "architectures": classes[:1], **self.required}
+        for name, theirs in self.settings.items():
+            value = self.value_names.get(name, {}).get(ours[name], ours[name])
+            value = value + self.offsets[name] if name in self.offsets else value
+            config.update(dict.fromkeys((theirs,) if isinstance(theirs, str) else theirs, value))
+        return config
+
+    def settings_from(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Convert settings from those of config.json; absent ones have the default that they have in transformers."""
+        for name, value in self.required.items():
+            if config.get(name, value) != value:
+                raise ConfigError(
+                    f"config.json: {name} = {config[name]!r} is not supported; use a checkpoint with {name} = {value!r}"
+                )
+        ours = dict(self.defaults)
+        for name, theirs in self.settings.items():
+            value = config.get(theirs if isinstance(theirs, str) else theirs[0])
+            if isinstance(value, str):
+                back = {their_value: our_value for our_value, their_value in self.value_names.get(name, {}).items()}
+                value = back.get(value, value)
+            elif isinstance(value, int) and name in self.offsets:
+                value -= self.offsets[name]
+            if value is not None:
+                ours[name] = value
+        return ours
+
+    def weights_to(self, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Rename, split and transpose weights for transformers."""
+        weights = {}
+        for name, tensor in ours.items():
+            rule, names = self._find(name)
+            for part, piece in zip(names, tensor.chunk(len(names)), strict=True):
+                weights[part] = rule.transpose(piece).contiguous()
+        return weights
+
+    def weights_from(
+        self, ours: Iterable[str], theirs: Mapping[str, str], get: Callable[[str], Tensor]
+    ) -> dict[str, Tensor]:
+        """Read the weights named `ours` with `get`; `theirs` maps each full name to its name in the file."""
+        weights = {}
+        for name in ours:
+            rule, names = self._find(name)
+            if all(part in theirs for part in names):
+                pieces = [rule.transpose(get(theirs[part])) for part in names]
+                weights[name] = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        return weights
+
+    def names_of(self, ours: str) -> list[str]:
+        """Full names in transformers of a weight here."""
+        return self._find(ours)[1]
+
+    def full_name(self, name: str) -> str:
+        """Add the prefix to a name if it lacks it, and replace the names of TensorFlow checkpoints."""
+        name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
+        return self.prefix + name if any(rule.matches_theirs(name) for rule in self.encoder_weights) else name
+
+    def _find(self, ours: str) -> tuple[WeightRule, list[str]]:
+        for prefix, rules in ((self.prefix, self.encoder_weights), ("", self.head_weights)):
+            for rule in rules:
+                placeholders = rule.match(ours)
+                if placeholders is not None:
+                    return rule, [prefix + name for name in rule.their_names(placeholders)]
+        return WeightRule(ours, ours), [ours]  # a head that transformers does not have
+
+
+_CLASSES = {
+    "classify": "ForSequenceClassification",
+    "tag": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
+    "choice": "ForMultipleChoice",
+}
+_TEXT_TASKS = ("classify", "pair", "similarity")  # one class in transformers
+_TASKS = {*_CLASSES, *_TEXT_TASKS}
+
+
+def task_classes(family: str, *tasks: str) -> dict[str, str]:
+    """Classes of a family for these tasks, or for all."""
+    classes = {task: family + suffix for task, suffix in _CLASSES.items() if task in (tasks or _CLASSES)}
+    return {**dict.fromkeys(_TEXT_TASKS, classes["classify"]), **classes}
+
+
+def task_heads(*, text: str = "classifier", dense: str = "") -> tuple[WeightRule, ...]:
+    """Output layers of all tasks; `text` and, where there is one, `dense` name the layers of text-level tasks."""
+    outputs = {**dict.fromkeys(_TEXT_TASKS, text), "tag": "classifier", "choice": "classifier", "span": "qa_outputs"}
+    rules = [WeightRule(f"{task}.head.output.{{p}}", f"{theirs}.{{p}}") for task, theirs in outputs.items()]
+    rules += [WeightRule(f"{task}.head.dense.{{p}}", f"{dense}.{{p}}") for task in _TEXT_TASKS if dense]
+    return tuple(rules)

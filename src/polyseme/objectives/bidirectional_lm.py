@@ -1,0 +1,158 @@
+"""Bidirectional language modelling: a forward and a backward model with a shared softmax (Peters et al., 2018).
+
+The two directions read different positions of the text, one forwards and one backwards, so that each step continues the
+one before. With a sampled softmax, all targets of a step share its candidates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from polyseme.arrays import Ids
+from polyseme.batch import IGNORED, Batch, Encoded, LossOutput
+from polyseme.datasets.token_store import TokenStore
+from polyseme.layers.sampled_softmax import AdaptiveSoftmax, Softmax, sample_candidates
+from polyseme.models.base import Encoder
+from polyseme.objectives.base import Objective, ObjectiveConfig, required_ids
+from polyseme.objectives.causal_lm import CausalLm, select_targets
+from polyseme.objectives.sources import TokenSource, rng
+from polyseme.tokenization.config import SpecialTokens
+
+_MAX_FULL_VOCAB = 10_000
+_MAX_SAMPLED_VOCAB = 200_000  # beyond, the optimizer takes too long for the whole table
+
+
+class BidirectionalLmConfig(ObjectiveConfig):
+    """Output layer of a bidirectional language model."""
+
+    kind: Literal["bidirectional_lm"] = "bidirectional_lm"
+    softmax: Literal["auto", "full", "sampled", "adaptive"] = "auto"  # auto: by the size of the vocabulary
+    num_sampled: int = Field(8192, ge=1)  # candidates per step of the sampled softmax
+
+
+class ForwardLm(CausalLm):
+    """Forward language model; also draws the batches and holds the softmax of both directions."""
+
+    name: ClassVar[str] = "forward"
+
+    def __init__(self, config: BidirectionalLmConfig, encoder: Encoder, specials: SpecialTokens) -> None:
+        super().__init__()
+        self.start, self.end = required_ids(specials, "start", "end")
+        vocab_size, width = encoder.config.vocab_size, encoder.widths[-1] // 2
+        kind: str = config.softmax
+        if kind == "auto":
+            kind = (
+                "full"
+                if vocab_size <= _MAX_FULL_VOCAB
+                else "sampled"
+                if vocab_size <= _MAX_SAMPLED_VOCAB
+                else "adaptive"
+            )
+        self.softmax = AdaptiveSoftmax(vocab_size, width) if kind == "adaptive" else Softmax(vocab_size, width)
+        self.vocab_size = vocab_size
+        self.num_sampled = config.num_sampled if kind == "sampled" else 0
+        self._text: DelimitedSentences | None = None
+
+    def draw_batch(self, source: TokenSource, *, seed: int, step: int) -> Batch:
+        text = self._delimited(source.store)
+        num_read = step * source.length
+        positions = source.stream_positions(num_read, source.length + 1, seed=seed, num_tokens=text.num_tokens)
+        forward, backward = (torch.from_numpy(text.read(some)) for some in (positions, -1 - positions))  # (B, T + 1)
+        batch = Batch.of(forward[:, :-1].contiguous(), backward_ids=backward[:, :-1].contiguous(), continues=True)
+        # A sentence does not predict the start of the next one.
+        batch = batch.with_labels("forward", forward[:, 1:].masked_fill(forward[:, 1:] == self.start, IGNORED))
+        batch = batch.with_labels("backward", backward[:, 1:].masked_fill(backward[:, 1:] == self.end, IGNORED))
+        if not self.num_sampled:
+            return batch
+        targets = np.concatenate([labels[labels != IGNORED].numpy() for labels in batch.labels.values()])
+        candidates = sample_candidates(targets, self.vocab_size, self.num_sampled, rng(seed, "words", step))
+        return dataclasses.replace(batch, sampled_candidates=candidates)
+
+    def _delimited(self, store: TokenStore) -> DelimitedSentences:
+        text = self._text
+        if text is None or text.store is not store:
+            text = self._text = DelimitedSentences(store, self.start, self.end)
+        return text
+
+    def hidden_states(self, encoded: Encoded) -> Tensor:
+        return encoded.layers[-1].chunk(2, -1)[0]
+
+    def backward_hidden_states(self, encoded: Encoded) -> Tensor:
+        """Inputs of the output layer in the backward direction, (B, T, D)."""
+        return encoded.layers[-1].chunk(2, -1)[1]
+
+    def training_loss(self, encoder: Encoder, hidden: Tensor, targets: Tensor, batch: Batch) -> Tensor:
+        return self.softmax.loss(hidden, targets, batch.sampled_candidates)
+
+    def token_nll(self, encoder: Encoder, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        return self.softmax.token_nll(hidden, targets)
+
+    def logits(self, encoder: Encoder, hidden: Tensor) -> Tensor:
+        return self.softmax.logits(hidden)
+
+    def num_predictions(self, store: TokenStore) -> int:
+        return self._delimited(store).num_tokens - store.num_sentences
+
+    def metrics(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
+        mean = {self.name: (means["forward"] + means["backward"]) / 2}  # as in likelihood scores
+        return {"forward_perplexity": perplexity(means["forward"]), **super().metrics(mean, source)}
+
+
+class BackwardLm(Objective):
+    """Backward language model with the softmax of the forward one."""
+
+    def __init__(self, forward: ForwardLm) -> None:
+        super().__init__()
+        self._forward = (forward,)  # in a tuple, so that its weights are not registered twice
+
+    def loss(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> LossOutput:
+        (forward,) = self._forward
+        hidden, targets = select_targets(forward.backward_hidden_states(encoded), batch, "backward")
+        if self.training:
+            return LossOutput(losses={"backward": forward.training_loss(encoder, hidden, targets, batch)})
+        nll, correct = forward.token_nll(encoder, hidden, targets)
+        return LossOutput(losses={"backward": nll.sum()}, correct={"backward": correct.sum()})
+
+    def metrics(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
+        return {"backward_perplexity": perplexity(means["backward"])}
+
+
+class DelimitedSentences:
+    """A text with a start and an end token around each sentence."""
+
+    def __init__(self, store: TokenStore, start: int, end: int) -> None:
+        self.store, self.start, self.end = store, start, end
+        bounds = np.asarray(store.sentences)
+        # The last sentence of a document already has an end token.
+        closed = (store.tokens[bounds[1:] - 1] == end) & (bounds[1:] > bounds[:-1])
+        self.bounds = bounds + np.concatenate([[0], np.cumsum(2 - closed)])
+
+    def __deepcopy__(self, memo: object) -> DelimitedSentences:
+        return self  # copies of a model share the text
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens, with the added ones."""
+        return int(self.bounds[-1])
+
+    def read(self, positions: Ids) -> Ids:
+        """Tokens at these positions; the text is circular."""
+        positions = positions % self.num_tokens
+        numbers = np.searchsorted(self.bounds, positions, side="right") - 1
+        first, last = self.store.sentences[numbers], self.store.sentences[numbers + 1]
+        inside = first + positions - self.bounds[numbers] - 1
+        tokens = self.store.tokens[inside.clip(0, self.store.num_tokens - 1)].astype(np.int64)
+        return np.where(inside < first, self.start, np.where(inside >= last, self.end, tokens))
+
+
+def perplexity(nll: float) -> float:
+    """Perplexity of a mean negative log-likelihood in nats, kept finite."""
+    return math.exp(min(nll, 700.0))

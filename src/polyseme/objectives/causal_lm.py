@@ -1,0 +1,85 @@
+"""Causal language modelling: predict each token from those before it (Radford et al., 2018, 2019)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from polyseme.batch import IGNORED, Batch, Encoded, LossOutput
+from polyseme.datasets.token_store import TokenStore
+from polyseme.layers.linear import linear
+from polyseme.layers.linear_cross_entropy import linear_cross_entropy, token_nll
+from polyseme.models.base import Encoder
+from polyseme.objectives.base import Objective, ObjectiveConfig
+from polyseme.objectives.sources import TokenSource
+
+
+class CausalLmConfig(ObjectiveConfig):
+    """Settings of a causal language model: none."""
+
+    kind: Literal["causal_lm"] = "causal_lm"
+
+
+class CausalLm(Objective):
+    """Causal language model with tied embeddings, on sequences that cross document boundaries."""
+
+    name: ClassVar[str] = "causal_lm"
+
+    def draw_batch(self, source: TokenSource, *, seed: int, step: int) -> Batch:
+        num_tokens = source.length - len(source.prefix_ids)
+        starts = source.sequence_starts(num_tokens, seed=seed, step=step)
+        rows = torch.from_numpy(source.read(starts[:, None] + np.arange(num_tokens + 1)))  # (B, T + 1)
+        ids, labels = rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
+        if source.prefix_ids:
+            prefix = torch.tensor(source.prefix_ids).expand(len(ids), -1)
+            ids, labels = torch.cat([prefix, ids], 1), torch.cat([torch.full_like(prefix, IGNORED), labels], 1)
+        return Batch.of(ids).with_labels("causal_lm", labels)
+
+    def loss(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> LossOutput:
+        hidden, targets = select_targets(self.hidden_states(encoded), batch, self.name)
+        if self.training:
+            return LossOutput(losses={self.name: self.training_loss(encoder, hidden, targets, batch)})
+        nll, correct = self.token_nll(encoder, hidden, targets)
+        return LossOutput(losses={self.name: nll.sum()}, correct={self.name: correct.sum()})
+
+    def hidden_states(self, encoded: Encoded) -> Tensor:
+        """Inputs of the output layer, (B, T, D)."""
+        return encoded.layers[-1]
+
+    def training_loss(self, encoder: Encoder, hidden: Tensor, targets: Tensor, batch: Batch) -> Tensor:
+        """Summed loss of `targets` (N,) given hidden states (N, D)."""
+        return linear_cross_entropy(hidden, *self.output(encoder), targets)
+
+    def token_nll(self, encoder: Encoder, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Negative log-likelihood of each target, and whether it is the most probable token."""
+        return token_nll(hidden, *self.output(encoder), targets)
+
+    def metrics(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
+        bits = means[self.name] / math.log(2) * self.num_predictions(source.store)
+        return {"bits_per_character": bits / max(1, source.store.num_characters)}
+
+    def num_predictions(self, store: TokenStore) -> int:
+        """Tokens that are predicted in one pass over a text."""
+        return store.num_tokens
+
+    def output(self, encoder: Encoder) -> tuple[Tensor, Tensor | None]:
+        """Weight and bias of the output layer."""
+        return encoder.tokens.weight, None
+
+    def logits(self, encoder: Encoder, hidden: Tensor) -> Tensor:
+        """Logits of the next token, (…, V)."""
+        return linear(hidden, *self.output(encoder))
+
+
+def select_targets(hidden: Tensor, batch: Batch, name: str) -> tuple[Tensor, Tensor]:
+    """Hidden states (N, D) and labels (N,) of the positions with a target."""
+    labels = batch.labels[name]
+    if batch.counts[name] == labels.numel():
+        return hidden.flatten(0, 1), labels.flatten()
+    targets = labels != IGNORED
+    return hidden[targets], labels[targets]

@@ -1,0 +1,1 @@
+"""HTTP server: an API compatible with OpenAI's clients, and a playground."""

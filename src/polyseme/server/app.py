@@ -1,0 +1,155 @@
+"""The application: the tables of endpoints and resources, behind the gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from polyseme.server import docs_page
+from polyseme.server.endpoint import Endpoint, HttpResponse, Resource, Service, json_response
+from polyseme.server.endpoints import analysis, completions, embeddings, fill_mask, likelihood, tasks
+from polyseme.server.errors import ApiError
+from polyseme.server.gateway import LOCAL_HOSTS, Gateway, Limits
+from polyseme.server.metrics import Metrics
+from polyseme.server.openapi import openapi_document
+from polyseme.server.schemas.models import HealthResponse, ModelEntry, ModelList, ReadyResponse
+from polyseme.server.schemas.runs import ReportEntry, RunDetails, RunSummary
+from polyseme.server.static_files import matches_etag
+
+Headers = Mapping[bytes, bytes]
+
+ENDPOINTS: Mapping[str, Endpoint] = {
+    endpoint.path: endpoint
+    for module in (embeddings, fill_mask, likelihood, completions, tasks, analysis)
+    for endpoint in module.ENDPOINTS
+}
+
+# A report runs its own scripts in an opaque origin, without access to the server.
+_REPORT_POLICY = (
+    "sandbox allow-scripts allow-popups; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+)
+_HTML = "text/html; charset=utf-8"
+
+
+def build_app(
+    service: Service,
+    *,
+    allowed_hosts: frozenset[str] = LOCAL_HOSTS,
+    key: str = "",
+    limits: Limits | None = None,
+) -> Gateway:
+    """The ASGI application of a service."""
+    gateway = Gateway(
+        service=service,
+        endpoints=ENDPOINTS,
+        resources=RESOURCES,
+        allowed_hosts=allowed_hosts,
+        key=key,
+        limits=limits or Limits(),
+    )
+    add_gauge, generation = service.metrics.add_gauge, service.generation
+    add_gauge("requests_admitted", "Requests in progress.", lambda: gateway.num_admitted)
+    add_gauge("requests_waiting", "Requests that wait for a batch.", lambda: service.scheduler.num_waiting)
+    add_gauge(
+        "generations_active",
+        "Texts that are being generated.",
+        lambda: sum(one.num_unfinished for one in generation.values()),
+    )
+    add_gauge("tokens_generated", "Generated tokens.", lambda: sum(one.num_tokens for one in generation.values()))
+    add_gauge("models", "Loaded models.", lambda: len(service.models.loaded))
+    return gateway
+
+
+def list_models(service: Service, name: str, headers: Headers) -> HttpResponse:
+    """List the loaded models and the endpoints that each supports."""
+    entries = [served.entry.model_dump() for served in service.models.loaded]
+    return json_response({"object": "list", "data": entries})
+
+
+def get_model(service: Service, name: str, headers: Headers) -> HttpResponse:
+    """Describe one model."""
+    return json_response(service.models.get(name).entry.model_dump())
+
+
+def list_runs(service: Service, name: str, headers: Headers) -> HttpResponse:
+    """List the training runs among the served directories, with their progress."""
+    return json_response(service.runs.summaries())
+
+
+def get_run(service: Service, name: str, headers: Headers) -> HttpResponse:
+    """Return the training history of a run."""
+    return json_response(service.runs.details(name))
+
+
+def list_reports(service: Service, name: str, headers: Headers) -> HttpResponse:
+    """List the comparison reports."""
+    return json_response([{"name": name} for name in service.runs.reports])
+
+
+def get_report(service: Service, name: str, headers: Headers) -> HttpResponse:
+    """Return a comparison report as a stand-alone page."""
+    response_headers = {"content-type": _HTML, "content-security-policy": _REPORT_POLICY}
+    return HttpResponse(body=service.runs.report(name), headers=response_headers)
+
+
+def health(service: Service, name: str, headers: Headers) -> HttpResponse:
+    """Report that the process is alive."""
+    return json_response({"status": "ok"})
+
+
+def ready(service: Service, name: str, headers: Headers) -> HttpResponse:
+    """Report whether requests are accepted, and why directories are not loaded."""
+    loaded = [one.name for one in service.models.loaded]
+    problems = {one.name: one.problem for one in service.models.models if one.problem}
+    status = "stopping" if service.stopping else "ready" if loaded else "no_models"
+    content: dict[str, Any] = {"status": status, "models": loaded, "problems": problems}
+    if service.requires_key:  # this resource needs no key, so it gives no names
+        content = {"status": status, "models": len(loaded), "problems": len(problems)}
+    return json_response(content, 200 if status == "ready" else 503)
+
+
+def metrics(service: Service, name: str, headers: Headers) -> HttpResponse:
+    """Return metrics in the text format of Prometheus."""
+    return HttpResponse(body=service.metrics.render(), headers={"content-type": Metrics.content_type})
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return openapi_document(ENDPOINTS.values(), RESOURCES)
+
+
+def _openapi(service: Service, name: str, headers: Headers) -> HttpResponse:
+    return json_response(_document())
+
+
+def _docs(service: Service, name: str, headers: Headers) -> HttpResponse:
+    text = docs_page.docs_page(_document(), f"http://{headers[b'host'].decode('latin-1')}")
+    response_headers = {"content-type": _HTML, "content-security-policy": docs_page.POLICY}
+    return HttpResponse(body=text.encode(), headers=response_headers)
+
+
+def _static_file(service: Service, name: str, headers: Headers) -> HttpResponse:
+    file = service.static_files.find(name)
+    if file is None:
+        raise ApiError(404, "not_found", "not found; see /docs")
+    if matches_etag(headers.get(b"if-none-match", b"").decode("latin-1"), file.etag):
+        return HttpResponse(body=b"", status=304, headers=file.headers)
+    return HttpResponse(body=file.content, headers=file.headers)
+
+
+RESOURCES = (
+    Resource(path="/health", tag="status", response=HealthResponse, function=health),
+    Resource(path="/ready", tag="status", response=ReadyResponse, function=ready, not_ready=True),
+    Resource(path="/metrics", tag="status", content_type="text/plain", function=metrics),
+    Resource(path="/v1/models", tag="models", response=ModelList, function=list_models),
+    Resource(path="/v1/models/{name}", tag="models", response=ModelEntry, function=get_model),
+    Resource(path="/v1/runs", tag="runs", response=list[RunSummary], function=list_runs, blocking=True),
+    Resource(path="/v1/runs/{name}", tag="runs", response=RunDetails, function=get_run, blocking=True),
+    Resource(path="/v1/reports", tag="runs", response=list[ReportEntry], function=list_reports),
+    Resource(path="/v1/reports/{name}", tag="runs", content_type="text/html", function=get_report, blocking=True),
+    Resource(path="/docs", function=_docs),
+    Resource(path="/openapi.json", function=_openapi),
+    Resource(path="/{path}", function=_static_file),
+)

@@ -1,0 +1,165 @@
+"""Continuous batching of text generation: requests join at the next token and leave when they end.
+
+Each text has its own KV cache or recurrent state. A prompt is read alone; after that, one forward pass per step extends
+all texts by a token. A text is the same, bit for bit, whichever others are generated with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from polyseme.inference.detokenizer import Detokenizer, TextPiece
+from polyseme.inference.generation import DecodingGroup, GenerationConfig, step_groups
+from polyseme.layers.linear import MAX_ROWS
+from polyseme.pretrained import Pretrained
+
+logger = logging.getLogger(__name__)
+
+FinishReason = Literal["stop", "length", "shutdown", "error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenLogprobs:
+    """The log probability of a generated token, and the most probable tokens at its position."""
+
+    logprob: float
+    top: dict[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """The text that was generated since the last chunk."""
+
+    pieces: list[TextPiece]  # with TokenLogprobs, if requested
+    finish_reason: FinishReason | None = None
+
+
+@dataclass(eq=False, kw_only=True)
+class GenerationRequest:
+    """A prompt, and the queue that receives the generated text."""
+
+    prompt: list[int]
+    config: GenerationConfig
+    num_logprobs: int | None = None
+    chunks: asyncio.Queue[Chunk] = field(default_factory=asyncio.Queue)
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    cancelled: bool = False
+    num_generated: int = 0
+
+
+@dataclass(eq=False, kw_only=True)
+class _ActiveText:
+    """A request that has begun."""
+
+    request: GenerationRequest
+    group: DecodingGroup  # of this one sequence
+    detokenizer: Detokenizer
+
+
+class GenerationScheduler:
+    """All texts that one model generates."""
+
+    def __init__(self, model: Pretrained) -> None:
+        self.model = model.language_model
+        self.tokenizer = model.require_tokenizer()
+        self.waiting: list[GenerationRequest] = []
+        self.active: list[_ActiveText] = []
+        self.num_tokens = 0  # generated in total
+        self._lock = threading.Lock()
+
+    @property
+    def num_unfinished(self) -> int:
+        """Requests that are active or waiting."""
+        return len(self.active) + len(self.waiting)
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Begin a request at the next step with room for it."""
+        with self._lock:
+            self.waiting.append(request)
+
+    def step(self) -> bool:
+        """Extend each text by one token; returns whether any is unfinished."""
+        with self._lock:
+            self.waiting = [one for one in self.waiting if not one.cancelled]
+            self.active = [one for one in self.active if not one.request.cancelled]
+            room = MAX_ROWS - len(self.active)
+            new, self.waiting = self.waiting[:room], self.waiting[room:]
+        self.active += map(self._begin, new)
+        texts = {one.group: one for one in self.active}
+        chunks: list[tuple[GenerationRequest, Chunk]] = []
+        with torch.inference_mode():
+            for groups, logits in step_groups(self.model, [*texts]):
+                for group, scores in zip(groups, logits, strict=True):
+                    text = texts[group]
+                    chunk = self._extend(text, scores)
+                    chunks.append((text.request, chunk))
+                    if chunk.finish_reason:
+                        self.active.remove(text)
+        _deliver(chunks)
+        with self._lock:
+            return bool(self.active or self.waiting)
+
+    def stop(self, reason: Literal["shutdown", "error"]) -> None:
+        """End all texts."""
+        with self._lock:
+            ended = [*(one.request for one in self.active), *self.waiting]
+            self.active, self.waiting = [], []
+        _deliver([(request, Chunk(pieces=[], finish_reason=reason)) for request in ended])
+
+    def _begin(self, request: GenerationRequest) -> _ActiveText:
+        return _ActiveText(
+            request=request,
+            group=DecodingGroup(self.model, [request.prompt], request.config),
+            detokenizer=Detokenizer(self.tokenizer, request.prompt, request.config.stop),
+        )
+
+    def _extend(self, text: _ActiveText, logits: Tensor) -> Chunk:
+        (sequence,), detokenizer, request = text.group.sequences, text.detokenizer, text.request
+        token = sequence.extend(logits, self.model.end)
+        if token is None:
+            return Chunk(pieces=detokenizer.flush(), finish_reason="stop")
+        request.num_generated = sequence.num_generated
+        self.num_tokens += 1
+        logprobs = None
+        if request.num_logprobs is not None:
+            logprobs = self._logprobs(detokenizer, logits, token, request.num_logprobs)
+        pieces = detokenizer.add(token, logprobs)
+        if detokenizer.stopped:
+            return Chunk(pieces=pieces, finish_reason="stop")
+        if sequence.finished:
+            return Chunk(pieces=[*pieces, *detokenizer.flush()], finish_reason="length")
+        return Chunk(pieces=pieces)
+
+    def _logprobs(self, detokenizer: Detokenizer, logits: Tensor, token: int, num_top: int) -> TokenLogprobs:
+        logprobs = logits.log_softmax(-1)
+        top: dict[str, float] = {}
+        if num_top:
+            best = logprobs.topk(min(num_top, len(logprobs)))
+            for id, value in zip(best.indices.tolist(), best.values.tolist(), strict=True):
+                text = detokenizer.preview(id)
+                if not text or "\ufffd" in text or text in top:
+                    text = self.tokenizer.token(id)
+                top[text] = value
+        return TokenLogprobs(logprob=float(logprobs[token]), top=top)
+
+
+def _deliver(chunks: Sequence[tuple[GenerationRequest, Chunk]]) -> None:
+    """Put chunks into the queues of their requests in the event loop, all at once."""
+
+    def put() -> None:
+        for request, chunk in chunks:
+            request.chunks.put_nowait(chunk)
+
+    if chunks:
+        try:
+            chunks[0][0].loop.call_soon_threadsafe(put)
+        except RuntimeError:  # the loop is closed, and nobody waits
+            logger.debug("chunks arrived after shutdown")

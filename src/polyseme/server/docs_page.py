@@ -1,0 +1,84 @@
+"""API documentation as a stand-alone page, rendered from the OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from typing import Any
+
+from polyseme.rendering.html import page
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_STYLE = "pre { background: var(--panel); padding: .6rem; overflow-x: auto; } details { margin: .5rem 0; }"
+
+
+def docs_page(document: dict[str, Any], url: str) -> str:
+    """Every endpoint with an example, a curl command and its fields."""
+    parts = [
+        f"<h1>{escape(document['info']['title'])}</h1>",
+        f"<p>{escape(document['info'].get('description', ''))}</p>",
+        '<p class="faint">OpenAPI document: <a href="/openapi.json">/openapi.json</a>. OpenAI\'s client: '
+        f'<code>OpenAI(base_url="{escape(url)}/v1", api_key="…")</code>. Errors are '
+        "<code>{&quot;error&quot;: {&quot;message&quot;, &quot;type&quot;, &quot;code&quot;}}</code>.</p>",
+    ]
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            parts.append(_operation(document, url, path, method.upper(), operation))
+    return page(f"{document['info']['title']}: API", "\n".join(parts), style=_STYLE)
+
+
+def _operation(document: dict[str, Any], url: str, path: str, method: str, operation: dict[str, Any]) -> str:
+    lines = [
+        f"<h2><code>{method} {escape(path)}</code></h2>",
+        f"<p>{escape(operation['summary'])}</p>",
+    ]
+    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+    if body:
+        example = json.dumps(body["example"], ensure_ascii=False)
+        quoted = example.replace("'", "'\\''")
+        command = f"curl {url}{path} -H 'Content-Type: application/json' \\\n  -d '{quoted}'"
+        schema = document["components"]["schemas"][body["schema"]["$ref"].rsplit("/", 1)[-1]]
+        lines += [f"<pre>{escape(command)}</pre>", _fields(schema)]
+    elif "{" not in path:
+        lines.append(f"<pre>{escape(f'curl {url}{path}')}</pre>")
+    return "\n".join(lines)
+
+
+def _fields(schema: dict[str, Any]) -> str:
+    rows = [
+        f"<tr><td><code>{escape(name)}</code></td><td>{escape(_type(field))}</td>"
+        f"<td>{escape(_default(field, name in schema.get('required', ())))}</td>"
+        f"<td>{escape(field.get('description', ''))}</td></tr>"
+        for name, field in schema["properties"].items()
+    ]
+    head = "<tr><th>field</th><th>type</th><th>default</th><th></th></tr>"
+    return f'<details><summary>fields</summary><div class="wide"><table>{head}{"".join(rows)}</table></div></details>'
+
+
+def _default(field: dict[str, Any], required: bool) -> str:
+    return "required" if required else json.dumps(field.get("default"))
+
+
+def _type(field: dict[str, Any]) -> str:
+    """The type and bounds of a field in a few words."""
+    if "anyOf" in field:
+        return (
+            " or ".join(dict.fromkeys(_type(part) for part in field["anyOf"] if part.get("type") != "null")) or "null"
+        )
+    if "enum" in field or "const" in field:
+        return " or ".join(json.dumps(value) for value in field.get("enum", [field.get("const")]))
+    bounds = [f"{sign} {field[key]}" for key, sign in _BOUNDS.items() if key in field]
+    items = f" of {_type(field['items'])}" if "items" in field else ""
+    return " ".join([field.get("type", "value") + items, *([f"({', '.join(bounds)})"] if bounds else [])])
+
+
+_BOUNDS = {
+    "minimum": "≥",
+    "exclusiveMinimum": ">",
+    "maximum": "≤",
+    "exclusiveMaximum": "<",
+    "minLength": "characters ≥",
+    "maxLength": "characters ≤",
+    "minItems": "items ≥",
+    "maxItems": "items ≤",
+}

@@ -1,0 +1,120 @@
+"""Endpoints and resources: a path, its schemas and the function that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic_core import to_json
+
+from polyseme.server.continuous_batching import GenerationScheduler
+from polyseme.server.errors import ApiError
+from polyseme.server.metrics import Metrics
+from polyseme.server.model_registry import ModelRegistry, ServedModel
+from polyseme.server.run_registry import RunRegistry
+from polyseme.server.scheduler import BatchScheduler
+from polyseme.server.schemas.common import RequestBody, ResponseBody
+from polyseme.server.static_files import StaticFiles
+
+Item = TypeVar("Item")
+JSON_HEADERS = {"content-type": "application/json"}
+
+
+@dataclass(kw_only=True)
+class Service:
+    """What endpoints work with: models, runs, and the thread that runs the models."""
+
+    models: ModelRegistry
+    runs: RunRegistry
+    scheduler: BatchScheduler
+    metrics: Metrics = field(default_factory=Metrics)
+    static_files: StaticFiles = field(default_factory=StaticFiles)
+    requires_key: bool = False
+    stopping: bool = False
+    generation: dict[str, GenerationScheduler] = field(default_factory=dict)  # by model name
+
+    async def run_batched(
+        self, served: ServedModel, name: Hashable, run: Callable[[Sequence[Any]], Sequence[Any]], items: Sequence[Any]
+    ) -> list[Any]:
+        """Run a function of a model on items, in batches with items of other requests of the same name."""
+        sizes = [estimate_tokens(item) for item in items]
+        return await self.scheduler.submit((served.name, name), run, items, sizes)
+
+    def generation_scheduler(self, served: ServedModel) -> GenerationScheduler:
+        """The generation scheduler of a model; made at its first request."""
+        if served.name not in self.generation:
+            self.generation[served.name] = GenerationScheduler(served.model)
+            self.scheduler.generators = list(self.generation.values())
+        return self.generation[served.name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """A POST endpoint that runs a model."""
+
+    path: str
+    request: type[RequestBody]
+    response: type[ResponseBody]
+    function: Callable[[Service, Any], Awaitable[bytes | AsyncIterator[bytes]]]
+    streams: bool = False  # whether it can answer with server-sent events
+
+    @property
+    def name(self) -> str:
+        """Its name in the list of endpoints that a model supports, and in metrics."""
+        return self.path.rsplit("/", 1)[-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HttpResponse:
+    """Status, headers and body of a GET response."""
+
+    body: bytes
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: JSON_HEADERS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resource:
+    """A GET resource; `{name}` at the end of its path matches the rest of the path."""
+
+    path: str
+    function: Callable[[Service, str, Mapping[bytes, bytes]], HttpResponse]  # service, name, request headers
+    response: Any = None  # type of its JSON
+    content_type: str = "application/json"
+    tag: str = ""  # resources without one are not in the OpenAPI document
+    blocking: bool = False  # whether it reads files, and so runs in a thread
+    not_ready: bool = False  # whether it has the same response with status 503
+
+    @property
+    def prefix(self) -> str | None:
+        """What precedes the name; None if it has none."""
+        prefix, brace, _ = self.path.partition("{")
+        return prefix if brace else None
+
+
+def estimate_tokens(item: Any) -> int:
+    """Approximate number of tokens of an item: in most scripts a token has about three bytes."""
+    if isinstance(item, str):
+        return len(item.encode("utf-8", "replace")) // 3 + 2
+    if isinstance(item, list | tuple):
+        return sum(map(estimate_tokens, item))
+    return estimate_tokens(list(item.values())) if isinstance(item, dict) else 1
+
+
+def as_list(value: Item | list[Item]) -> list[Item]:
+    """A single value as a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+def encode_json(content: Any) -> bytes:
+    """Strict JSON: NaN and infinity are an error."""
+    try:
+        return to_json(content)
+    except ValueError:
+        raise ApiError(422, "non_finite", "the model returned non-finite numbers; use another model") from None
+
+
+def json_response(content: Any, status: int = 200) -> HttpResponse:
+    """A GET response of JSON."""
+    return HttpResponse(body=encode_json(content), status=status)

@@ -1,0 +1,57 @@
+"""/v1/score: log probability of texts and tokens"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from polyseme.inference.scores import Score
+from polyseme.pretrained import Pretrained
+from polyseme.server.endpoint import Endpoint, Service, as_list, encode_json
+from polyseme.server.schemas.text import ScoreRequest, ScoreResponse
+
+
+async def score(service: Service, request: ScoreRequest) -> bytes:
+    """Compute the log probability of texts and of each of their tokens."""
+    served = service.models.find(request.model, "score")
+    model, texts = served.model, as_list(request.input)
+
+    def run(texts: Sequence[str]) -> list[dict[str, Any]]:
+        return [
+            _to_json(model, text, one) for text, one in zip(texts, model.score(texts, top=request.top), strict=True)
+        ]
+
+    found = await service.run_batched(served, ("score", request.top), run, texts)
+    return encode_json({"model": served.name, "data": [{"index": index, **row} for index, row in enumerate(found)]})
+
+
+def _to_json(model: Pretrained, text: str, score: Score) -> dict[str, Any]:
+    bits = score.bits_per_character
+    tokens = [
+        {
+            "text": text[token.start : token.end],
+            "start": token.start,
+            "end": token.end,
+            "log_probability": -token.nats,
+            "alternatives": [
+                {"text": decode_token(model, id), "log_probability": -nats} for id, nats in token.alternatives
+            ],
+        }
+        for token in score.tokens
+    ]
+    return {
+        "log_probability": -score.nats,
+        "bits_per_character": bits if math.isfinite(bits) else None,
+        "scale": model.likelihood_scale,
+        "tokens": tokens,
+    }
+
+
+def decode_token(model: Pretrained, id: int) -> str:
+    """The text of a token, or its name in the vocabulary if it has no text of its own."""
+    tokenizer = model.require_tokenizer()
+    return tokenizer.decode([id]) or tokenizer.token(id)
+
+
+ENDPOINTS = (Endpoint(path="/v1/score", request=ScoreRequest, response=ScoreResponse, function=score),)

@@ -1,0 +1,258 @@
+"""The served models: loaded once, named by their directories.
+
+A directory that cannot be loaded is reported and does not affect the others. Directories are checked again every few
+seconds, so that a run which ends while it is served becomes a model.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from polyseme.errors import ConfigError, PolysemeError
+from polyseme.layers.linear import Int8Matrix
+from polyseme.loading import load
+from polyseme.pretrained import Pretrained
+from polyseme.server.errors import ApiError
+from polyseme.server.schemas.models import ModelEntry, ModelInfo
+from polyseme.tasks import TASKS
+from polyseme.training.finetune_recipe import FineTuningRecipe
+from polyseme.training.recipe import RECIPE
+from polyseme.training.storage.history import HISTORY
+from polyseme.training.storage.model_dir import WEIGHTS
+
+logger = logging.getLogger(__name__)
+
+_CHECK_SECONDS = 5.0  # between checks of the directories
+# Endpoints by the capability of the model that they need, in the order in which they are listed.
+_ENDPOINTS = {
+    "embeddings": "embed",
+    "similarity": "embed",
+    "completions": "generate",
+    "fill": "fill",
+    "score": "score",
+    "translate": "translate",
+    "choose": "generate",
+    "neighbours": "neighbours",
+    "analogy": "neighbours",
+    "attention": "attention",
+    "senses": "senses",
+}
+
+
+@dataclass(kw_only=True)
+class ServedModel:
+    """A directory, and its model once it is loaded."""
+
+    name: str
+    folder: Path
+    loaded: Pretrained | None = None
+    problem: str = ""  # why it is not loaded, or what has happened to its directory
+    created: float = field(default_factory=time.time)
+    version: tuple[int, ...] = ()  # of the weights when loading was last tried
+
+    @property
+    def model(self) -> Pretrained:
+        """The loaded model."""
+        assert self.loaded is not None
+        return self.loaded
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is a training run."""
+        return has_file(self.folder, HISTORY) or has_file(self.folder, RECIPE)
+
+    @cached_property
+    def task_kinds(self) -> dict[str, str]:
+        """The kind of each fine-tuned task."""
+        recipe = self.model.recipe
+        return {name: one.kind for name, one in recipe.tasks.items()} if isinstance(recipe, FineTuningRecipe) else {}
+
+    @cached_property
+    def endpoints(self) -> list[str]:
+        """The endpoints that it supports."""
+        capabilities = self.model.capabilities
+        if not capabilities:
+            return []
+        general = [endpoint for endpoint, needed in _ENDPOINTS.items() if needed in capabilities]
+        tasks = [TASKS[kind].endpoint for kind in self.task_kinds.values()]
+        return list(dict.fromkeys([*general, *filter(None, tasks)]))
+
+    @cached_property
+    def entry(self) -> ModelEntry:
+        """Its entry in /v1/models."""
+        model = self.model
+        labels = {name: list(getattr(task, "labels", ())) for name, task in model.tasks.items()}
+        info = ModelInfo(
+            family=model.family,
+            context=model.encoder.context,
+            parameters=_num_parameters(model),
+            layers=len(model.encoder.widths),
+            max_length=model.encoder.config.max_length,
+            endpoints=self.endpoints,
+            tasks=self.task_kinds,
+            labels={name: names for name, names in labels.items() if names},
+            directory=str(self.folder),
+        )
+        return ModelEntry(id=self.name, object="model", created=int(self.created), owned_by="polyseme", polyseme=info)
+
+    def require(self, endpoint: str) -> None:
+        """Raise an error that lists the supported endpoints if this one is not among them."""
+        if endpoint not in self.endpoints:
+            supported = ", ".join(self.endpoints) or "none, because it has no tokenizer files"
+            raise ApiError(
+                422, "unsupported", f"{self.name} ({self.model.family}) does not support {endpoint}; use: {supported}"
+            )
+
+    def find_task(self, name: str | None, kind: str) -> str:
+        """The name of its task of a kind; without a name, the only one."""
+        names = [other for other, other_kind in self.task_kinds.items() if other_kind == kind]
+        if name is None and len(names) == 1:
+            return names[0]
+        if name in names:
+            return name
+        if not names:
+            tasks = ", ".join(f"{other} ({other_kind})" for other, other_kind in self.task_kinds.items())
+            raise ApiError(422, "unsupported", f"{self.name} has no {kind} task; its tasks: {tasks or 'none'}")
+        raise ApiError(422, "task_required", f"give a task of {self.name}: {', '.join(names)}", param="task")
+
+    def load(self, weights: str = "float32") -> bool:
+        """Try to load the model; returns whether it succeeded."""
+        self.version = self.weights_version()
+        try:
+            model = _load(self.folder, weights)
+        except PolysemeError as error:
+            self.problem = " ".join(str(error).split())
+            return False
+        except OSError as error:
+            self.problem = f"cannot read {self.folder} ({error.strerror}); check the path and its permissions"
+            return False
+        except Exception as error:  # a directory that is being written can fail in any way
+            logger.debug("cannot load %s", self.folder, exc_info=error)
+            self.problem = f"cannot load {self.folder} ({type(error).__name__}); check its files"
+            return False
+        for weight in [*model.encoder.parameters(), *model.objective.parameters()]:
+            weight.data = weight.data.clone()  # the file may be overwritten while its pages are mapped
+        self.loaded, self.problem = model, ""
+        return True
+
+    def weights_version(self) -> tuple[int, ...]:
+        """Size, time and inode of the weights; empty if there are none."""
+        try:
+            file = self.folder / WEIGHTS if self.folder.is_dir() else self.folder
+            stat = file.stat()
+        except OSError:
+            return ()
+        return stat.st_size, stat.st_mtime_ns, stat.st_ino
+
+
+class ModelRegistry:
+    """All served directories."""
+
+    def __init__(self, folders: Sequence[Path], *, weights: str = "float32") -> None:
+        self.weights = weights
+        self.models = [ServedModel(name=name, folder=folder) for name, folder in _unique_names(folders).items()]
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="directories", daemon=True)
+
+    def load_all(self) -> None:
+        """Try to load every model."""
+        for served in self.models:
+            served.load(self.weights)
+
+    def start(self) -> None:
+        """Start the thread that checks the directories."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop checking the directories."""
+        self._stopped.set()
+
+    @property
+    def loaded(self) -> list[ServedModel]:
+        """The models that can be used."""
+        return [served for served in self.models if served.loaded is not None]
+
+    def find(self, name: str | None, endpoint: str) -> ServedModel:
+        """The model of a request, if it supports the endpoint; without a name, the only model."""
+        if name is None and len(self.loaded) != 1:
+            raise ApiError(422, "model_required", f"give a model: {_list_names(self.loaded)}", param="model")
+        found = self.loaded[0] if name is None else self.get(name)
+        found.require(endpoint)
+        return found
+
+    def get(self, name: str) -> ServedModel:
+        """The loaded model of this name."""
+        found = next((served for served in self.models if served.name == name), None)
+        if found is not None and found.loaded is not None:
+            return found
+        if found is not None:
+            raise ApiError(404, "model_not_ready", f"the model is not loaded: {found.problem}", param="model")
+        names = _list_names(self.loaded)
+        raise ApiError(404, "model_not_found", f"unknown model; choose from {names}", param="model")
+
+    def refresh(self) -> None:
+        """Load directories that have changed since loading failed; note loaded ones that changed or disappeared."""
+        for served in self.models:
+            version = served.weights_version()
+            if served.loaded is None:
+                if version != served.version or not version:
+                    served.load(self.weights)
+            elif not version:
+                served.problem = f"{served.folder} was deleted; the model is served from memory"
+            elif version != served.version:
+                served.problem = f"{served.folder} has changed; restart the server to load it again"
+            else:
+                served.problem = ""
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(_CHECK_SECONDS):
+            self.refresh()
+
+
+def has_file(folder: Path, name: str) -> bool:
+    """Whether a folder has a file; False for an invalid path."""
+    try:
+        return (folder / name).is_file()
+    except OSError:
+        return False
+
+
+def _load(folder: Path, weights: str) -> Pretrained:
+    try:
+        return load(folder, weights=weights)
+    except ConfigError:
+        if weights == "float32":
+            raise
+        return load(folder)  # a family whose weights cannot be quantized
+
+
+def _num_parameters(model: Pretrained) -> int:
+    modules: list[Any] = [*model.encoder.modules()]
+    quantized = [one.weight.values for one in modules if isinstance(getattr(one, "weight", None), Int8Matrix)]
+    return sum(weight.numel() for weight in [*model.encoder.parameters(), *quantized])
+
+
+def _list_names(models: Sequence[ServedModel]) -> str:
+    return ", ".join(served.name for served in models) or "none"
+
+
+def _unique_names(folders: Sequence[Path]) -> dict[str, Path]:
+    """Folders by their names, with as many parent folders as make them unique."""
+    unique = list(dict.fromkeys(folder.absolute() for folder in folders))
+    names: dict[str, Path] = {}
+    for folder in unique:
+        parts = folder.resolve().parts if folder.name in ("", "..") else folder.parts
+        num_parts = 1
+        while num_parts < len(parts) and any(
+            other != folder and other.parts[-num_parts:] == parts[-num_parts:] for other in unique
+        ):
+            num_parts += 1
+        names["/".join(parts[-num_parts:]).lstrip("/")] = folder
+    return names

@@ -1,0 +1,145 @@
+"""Training runs, live and finished, and comparison reports; nothing is ever written."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from polyseme.errors import PolysemeError
+from polyseme.server.errors import ApiError
+from polyseme.server.model_registry import ModelRegistry, ServedModel, has_file
+from polyseme.training.finetune_recipe import read_recipe
+from polyseme.training.finetuning import SCORES
+from polyseme.training.recipe import RECIPE
+from polyseme.training.storage.history import COLUMNS, read_history
+from polyseme.training.storage.model_dir import WEIGHTS, read_json
+from polyseme.training.storage.run_dir import LOCK
+
+_MAX_ROWS = 2_000  # of a history in a response; longer ones are thinned out
+_MAX_REPORT_BYTES = 20_000_000
+_MAX_CHART_BYTES = 2_000_000
+
+
+@dataclass
+class RunRegistry:
+    """The training runs among the served directories, and comparison reports."""
+
+    models: ModelRegistry
+    reports: dict[str, Path] = field(default_factory=dict)  # HTML files by name
+
+    def summaries(self) -> list[dict[str, Any]]:
+        """Every run and its progress."""
+        return [_summary(served) for served in self.models.models if served.is_run]
+
+    def details(self, name: str) -> dict[str, Any]:
+        """The training history of a run, read again from disk."""
+        served = next((one for one in self.models.models if one.name == name and one.is_run), None)
+        if served is None:
+            raise ApiError(404, "run_not_found", "unknown run; see /v1/runs")
+        rows = read_history(served.folder)
+        every = -(-len(rows) // _MAX_ROWS) or 1
+        sampled = [
+            row for index, row in enumerate(rows) if index % every == 0 or "dev" in row or index == len(rows) - 1
+        ]
+        return {
+            "name": name,
+            "history": [replace_non_finite(row) for row in sampled],
+            "scores": _scores(served.folder),
+            "probe_charts": dict(_probe_charts(served.folder)),
+        }
+
+    def report(self, name: str) -> bytes:
+        """The HTML of a report."""
+        path = self.reports.get(name)
+        try:
+            if path is None or path.stat().st_size > _MAX_REPORT_BYTES:
+                raise ApiError(404, "report_not_found", "unknown report; see /v1/reports")
+            return path.read_bytes()
+        except OSError:
+            raise ApiError(404, "report_not_found", "the report was deleted; see /v1/reports") from None
+
+
+def replace_non_finite(value: Any) -> Any:
+    """A JSON value with null for NaN and infinity."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(name): replace_non_finite(part) for name, part in value.items()}
+    return [replace_non_finite(part) for part in value] if isinstance(value, list) else value
+
+
+def find_reports(folders: list[Path]) -> tuple[list[Path], dict[str, Path]]:
+    """The folders of models and runs, those of comparisons included, and the reports of comparisons by name."""
+    models: list[Path] = []
+    reports: dict[str, Path] = {}
+    for folder in folders:
+        page = folder / "report.html"
+        if has_file(folder, page.name) and not _is_model(folder):
+            reports[folder.absolute().name] = page
+            models += sorted(path for part in (folder, folder / "runs") for path in part.glob("*") if _is_model(path))
+        else:
+            models.append(folder)
+    return list(dict.fromkeys(models)), reports
+
+
+def _is_model(folder: Path) -> bool:
+    return has_file(folder, WEIGHTS) or has_file(folder, RECIPE)
+
+
+def _summary(served: ServedModel) -> dict[str, Any]:
+    rows = read_history(served.folder)
+    last = rows[-1] if rows else {}
+    family, total_steps = None, None
+    try:
+        recipe = read_recipe(served.folder)
+        family, total_steps = recipe.family, recipe.training.step_schedule.total_steps or None
+    except (PolysemeError, OSError):  # it is not written yet, or was deleted
+        family = served.loaded.family if served.loaded else None
+    steps_done = int(last.get("step", 0))
+    metrics = [name for name in {name: None for row in rows for name in row} if name not in (*COLUMNS, "dev")]
+    metrics += [f"dev {name}" for name in {name: None for row in rows for name in row.get("dev") or {}}]
+    training = is_training(served.folder)
+    return {
+        "name": served.name,
+        "family": family,
+        "total_steps": total_steps if training or total_steps is None else max(steps_done, total_steps),
+        "steps_done": steps_done,
+        "training": training,
+        "metrics": metrics,
+    }
+
+
+def is_training(folder: Path) -> bool:
+    """Whether a live process owns an unfinished run; the lock itself is not tried, to stay out of its way."""
+    try:
+        owner = int((folder / LOCK).read_text(encoding="utf-8")[:20])
+        if owner <= 0 or (folder / WEIGHTS).exists():
+            return False
+        os.kill(owner, 0)
+    except PermissionError:
+        return True  # a process of another user
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _scores(folder: Path) -> dict[str, Any] | None:
+    try:
+        scores: dict[str, Any] = replace_non_finite(read_json(folder / SCORES))
+    except PolysemeError:
+        return None
+    return scores
+
+
+def _probe_charts(folder: Path) -> Iterator[tuple[str, str]]:
+    """Charts that `polyseme probe` wrote, by file name."""
+    for path in sorted([*folder.glob("probe*.svg"), *folder.glob("probe*/*.svg")])[:20]:
+        try:
+            if path.resolve().is_relative_to(folder.resolve()) and path.stat().st_size <= _MAX_CHART_BYTES:
+                yield path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue

@@ -1,0 +1,92 @@
+"""Static files of the playground: web/, and the scripts and styles it shares with stand-alone pages."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+WEB_FOLDER = Path(__file__).parent / "web"
+_SHARED = {
+    f"shared/{name}": Path(__file__).parents[1] / "rendering" / "assets" / name
+    for name in (
+        "attention_head.css",
+        "attention_head.js",
+        "attention_weights.js",
+        "dom.js",
+        "word_map.css",
+        "word_map.js",
+    )
+}
+_POLICY = (
+    "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    "object-src 'none'; frame-ancestors 'none'"
+)
+_CONTENT_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".txt": "text/plain; charset=utf-8",
+    ".woff2": "font/woff2",
+}
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticFile:
+    """Content and headers of a file."""
+
+    content: bytes
+    headers: dict[str, str]
+
+    @property
+    def etag(self) -> str:
+        return self.headers["etag"]
+
+
+class StaticFiles:
+    """Files of a folder, cached until they change on disk."""
+
+    def __init__(self, folder: Path = WEB_FOLDER) -> None:
+        self.folder = folder
+        self._cache: dict[str, tuple[tuple[int, int], StaticFile]] = {}
+
+    def find(self, path: str) -> StaticFile | None:
+        """The file at a URL path, or None."""
+        name = path.strip("/") or "index.html"
+        parts = name.split("/")
+        content_type = _CONTENT_TYPES.get(Path(name).suffix)
+        if content_type is None or not all(map(_NAME.fullmatch, parts)):
+            return None
+        file = _SHARED.get(name) or self.folder.joinpath(*parts)
+        try:
+            if name not in _SHARED and not file.resolve().is_relative_to(self.folder.resolve()):
+                return None
+            stat = file.stat()
+            version = (stat.st_mtime_ns, stat.st_size)
+            if name in self._cache and self._cache[name][0] == version:
+                return self._cache[name][1]
+            content = file.read_bytes()
+        except OSError:
+            return None
+        headers = {
+            "content-type": content_type,
+            "etag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',
+            "cache-control": "no-cache",
+            "content-security-policy": _POLICY,
+        }
+        found = StaticFile(content=content, headers=headers)
+        self._cache[name] = (version, found)
+        return found
+
+
+def matches_etag(if_none_match: str, etag: str) -> bool:
+    """Whether an If-None-Match header contains an entity tag."""
+    tags = [part.strip().removeprefix("W/") for part in if_none_match.split(",")]
+    return "*" in tags or etag in tags

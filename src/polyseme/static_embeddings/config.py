@@ -1,0 +1,105 @@
+"""Objective settings of the static families.
+
+They are apart from the trainers because importing those defines numba kernels, which takes 0.2 s of every start;
+`build_trainer` imports a trainer when a run needs it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field
+
+from polyseme.arrays import Doubles
+from polyseme.objectives.base import ObjectiveConfig
+
+if TYPE_CHECKING:
+    from polyseme.static_embeddings.base import StaticTrainer, TrainingInputs
+
+
+class StaticObjectiveConfig(ObjectiveConfig):
+    """Settings of an objective that a `StaticTrainer` optimizes, without autograd."""
+
+    by_gradient = False
+
+    def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
+        """The trainer of this objective."""
+        raise NotImplementedError
+
+
+class WindowConfig(StaticObjectiveConfig):
+    """The context window within which co-occurrences are counted."""
+
+    full_batch = True
+
+    window: int = Field(10, ge=1, le=1000)  # words to either side
+    distance_weighting: Literal["distance", "flat"] = "distance"  # a word d positions away counts 1/d, or each counts 1
+    symmetric: bool = True  # count words on both sides, or only those before
+    within: Literal["sentence", "document"] = "sentence"  # windows do not cross its boundaries
+
+    @property
+    def weights(self) -> Doubles:
+        """The weight of a co-occurrence by distance, from distance 1."""
+        distances = np.arange(1, self.window + 1)
+        return 1 / distances if self.distance_weighting == "distance" else np.ones(self.window)
+
+
+class SvdConfig(WindowConfig):
+    """Truncated SVD of a weighted co-occurrence matrix."""
+
+    kind: Literal["svd"] = "svd"
+    window: int = Field(5, ge=1, le=1000)  # words to either side
+    distance_weighting: Literal["distance", "flat"] = "flat"  # a word d positions away counts 1/d, or each counts 1
+    weighting: Literal["ppmi", "log", "raw"] = "ppmi"
+    smoothing: float = Field(0.75, gt=0, le=1)  # exponent of the context counts; 1: none
+    shift: float = Field(1.0, ge=1)  # log(shift) is subtracted from the PMI; corresponds to word2vec's negatives
+    exponent: float = Field(0.5, ge=0, le=1)  # of the singular values
+
+    def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
+        from polyseme.static_embeddings.svd import SvdTrainer
+
+        return SvdTrainer(self, inputs)
+
+
+class GloveConfig(WindowConfig):
+    """Weighted least squares on log co-occurrence counts."""
+
+    full_batch = False
+    kind: Literal["glove"] = "glove"
+    x_max: float = Field(100.0, gt=0)  # pairs with at least this count have weight 1
+    alpha: float = Field(0.75, ge=0, le=1)  # rarer pairs have weight (count / x_max) ** alpha
+
+    def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
+        from polyseme.static_embeddings.glove import GloveTrainer
+
+        return GloveTrainer(self, inputs)
+
+
+class WordClusterConfig(StaticObjectiveConfig):
+    """Word clustering by the bigram likelihood, into as many classes as the vectors have dimensions."""
+
+    full_batch = True
+    kind: Literal["wordclass"] = "wordclass"
+    method: Literal["exchange", "brown"] = "exchange"  # move words between classes, or merge classes into a binary tree
+
+    def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
+        from polyseme.static_embeddings.word_clusters import WordClusterTrainer
+
+        return WordClusterTrainer(self, inputs)
+
+
+class Word2vecConfig(StaticObjectiveConfig):
+    """Skip-gram or CBOW, with negative sampling or hierarchical softmax."""
+
+    kind: Literal["skipgram", "cbow"] = "skipgram"
+    window: int = Field(5, ge=1, le=1000)  # the largest number of words to either side; sampled anew for each position
+    softmax: Literal["negative", "hierarchical"] = "negative"
+    negatives: int = Field(5, ge=1, le=1000)  # negative samples per target
+    smoothing: float = Field(0.75, gt=0, le=1)  # exponent of the unigram counts that negatives are sampled from
+    subsample: float = Field(1e-3, ge=0, le=1)  # words of a higher relative frequency are downsampled; 0: none
+
+    def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
+        from polyseme.static_embeddings.word2vec import Word2vecTrainer
+
+        return Word2vecTrainer(self, inputs)

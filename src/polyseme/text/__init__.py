@@ -1,1 +1,0 @@
-"""Text as it comes, and text as token ids: corpora, sentences, tokenizers and stores."""

@@ -1,0 +1,86 @@
+"""Batches of documents, split into sentences and processed by several threads."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Self, TypeVar
+
+import numpy as np
+
+from polyseme.arrays import Bytes, Integers
+from polyseme.corpora.scripts import IDEOGRAPHS
+from polyseme.corpora.sentence_splitting import split_documents, split_sentences
+from polyseme.corpora.utf16_text import Utf16Text, character_class
+from polyseme.system.threads import ordered_map
+from polyseme.tokenization.word_segmentation import WordSegmentation
+
+BATCH_LENGTH = 250_000  # characters of a batch
+_NUM_THREADS = 2
+_WHITE_SPACE, _VISIBLE, _IDEOGRAPH = range(3)
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentBatch:
+    """Some documents, split into sentences."""
+
+    text: Utf16Text  # its segments are sentences, with spaces between Chinese words
+    counts: Integers  # sentences of each document
+    num_characters: int
+
+    @classmethod
+    def of(cls, documents: list[str], split: Callable[[str], list[str]], segmentation: WordSegmentation) -> Self:
+        """Split documents into sentences, and segment these into words."""
+        if split is split_sentences:
+            text, counts = split_documents(Utf16Text.of(documents))
+        else:
+            sentences = [split(document) for document in documents]
+            text = Utf16Text.of([sentence for document in sentences for sentence in document])
+            counts = np.array([len(document) for document in sentences])
+        return cls(text=segmentation.segment_all(text), counts=counts, num_characters=sum(map(len, documents)))
+
+
+def map_document_batches(
+    documents: Iterable[str],
+    split: Callable[[str], list[str]],
+    segmentation: WordSegmentation,
+    function: Callable[[DocumentBatch], Result],
+) -> Iterator[Result]:
+    """Apply a function to batches of documents, several at once, in order; only a few are in memory."""
+
+    def task(documents: list[str]) -> Result:
+        return function(DocumentBatch.of(documents, split, segmentation))
+
+    return ordered_map((partial(task, group) for group in _group_documents(documents)), _NUM_THREADS)
+
+
+def _group_documents(documents: Iterable[str]) -> Iterator[list[str]]:
+    """Group documents so that each group but the last has at least `BATCH_LENGTH` characters."""
+    group: list[str] = []
+    length = 0
+    for document in documents:
+        group.append(document)
+        length += len(document)
+        if length >= BATCH_LENGTH:
+            yield group
+            group, length = [], 0
+    if group:
+        yield group
+
+
+def count_whitespace_words(text: Utf16Text) -> int:
+    """Count words between white space; every ideograph is a word."""
+    kinds = _unit_kinds().take(text.units)
+    starts = kinds == _VISIBLE
+    starts[1:] &= kinds[:-1] != _VISIBLE
+    sentences = text.bounds[:-1][text.bounds[:-1] < len(kinds)]
+    starts[sentences] = kinds[sentences] == _VISIBLE
+    return int(np.count_nonzero(starts) + np.count_nonzero(kinds == _IDEOGRAPH))
+
+
+@functools.cache
+def _unit_kinds() -> Bytes:
+    classes = [character_class(r"\s"), character_class(IDEOGRAPHS)]
+    return np.select(classes, [np.uint8(_WHITE_SPACE), np.uint8(_IDEOGRAPH)], np.uint8(_VISIBLE))

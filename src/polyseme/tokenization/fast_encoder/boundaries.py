@@ -1,0 +1,159 @@
+"""Pre-token boundaries: offsets at which a text can be split without changing its tokens.
+
+One table has the kind of every code unit, another whether to split between two kinds. Splitting is a compiled loop,
+which releases the interpreter lock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from tokenizers import normalizers, pre_tokenizers
+
+from polyseme.arrays import Bytes, Flags, Integers
+from polyseme.corpora.scripts import IDEOGRAPHS, STABLE_IDEOGRAPHS
+from polyseme.corpora.utf16_text import NUM_CODE_UNITS, Utf16Text, character_class
+from polyseme.system.jit import jit
+from polyseme.tokenization.fast_encoder.merge_boundaries import MergeBoundaries, may_merge
+from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.tokenization.training import is_word_splitter
+
+# Kinds of code units. Only characters with the same properties in every version of Unicode have one; all others are
+# never split from their neighbours.
+_OTHER, _ALPHABETIC, _IDEOGRAPH, _DIGIT, _PUNCTUATION, _APOSTROPHE, _SPACE, _WHITE_SPACE = range(8)
+ALPHABETIC = "A-Za-zÀ-ÖØ-öø-ɏΑ-ΡΣ-Ωα-ωЀ-ҁぁ-ゖァ-ヺ가-힣"
+PUNCTUATION = r"!-/:-@\[-`{-~，。、；：？！“”‘’（）《》「」『』【】—–…·"
+WHITE_SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # as in the tokenizers library
+# Between two kinds: never split, always split, ask MergeBoundaries, or split before the last character of white space.
+_JOIN, _SPLIT, _MERGE, _LAST_SPACE = range(4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretokenBoundaries:
+    """Where a tokenizer's texts can be split."""
+
+    kinds: Bytes  # of each code unit
+    relations: Bytes  # at 8 × the kind before + the kind after
+    drops_white_space: bool  # white space gives no tokens
+    added: list[str]  # tokens that the library searches for first; a text that contains one is not split
+    merges: MergeBoundaries = field(default_factory=lambda: MergeBoundaries([]))
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self | None:
+        """The boundaries of a tokenizer, or None if its pipeline is not supported."""
+        normalizer, pre_tokenizer = tokenizer.backend.normalizer, tokenizer.backend.pre_tokenizer
+        tokens = tokenizer.backend.get_added_tokens_decoder().values()
+        added = [token.content for token in tokens]
+        if isinstance(normalizer, normalizers.BertNormalizer):
+            supported = is_word_splitter(pre_tokenizer) or tokenizer.config.kind == "char"
+            if not supported or any(token.normalized for token in tokens):  # these match in other spellings, too
+                return None
+            return cls.of_words(added, IDEOGRAPHS if normalizer.handle_chinese_chars else "")
+        if normalizer is not None or not isinstance(pre_tokenizer, pre_tokenizers.ByteLevel):
+            return None
+        if pre_tokenizer.add_prefix_space or not pre_tokenizer.use_regex:
+            return None
+        return cls.of_bytes(added, MergeBoundaries.of(tokenizer))
+
+    @classmethod
+    def of_words(cls, added: list[str], ideographs: str) -> Self:
+        """BERT: white space gives no tokens, punctuation marks and ideographs are tokens of their own."""
+        kinds = np.full(NUM_CODE_UNITS, _OTHER, np.uint8)
+        kinds[character_class(PUNCTUATION + ideographs)] = _PUNCTUATION
+        kinds[character_class("_")] = _OTHER  # a word tokenizer does not split new_york
+        kinds[character_class(r" \n")] = _WHITE_SPACE
+        relations = np.full((8, 8), _SPLIT, np.uint8)
+        relations[_OTHER, _OTHER] = relations[_WHITE_SPACE, _WHITE_SPACE] = _JOIN
+        return cls(kinds=kinds, relations=relations.ravel(), drops_white_space=True, added=added)
+
+    @classmethod
+    def of_bytes(cls, added: list[str], merges: MergeBoundaries | None) -> Self:
+        """GPT-2: runs of alphabetic characters, digits or punctuation, each with the space before it."""
+        kinds = np.full(NUM_CODE_UNITS, _OTHER, np.uint8)
+        kinds[character_class(ALPHABETIC)] = _ALPHABETIC
+        kinds[character_class(STABLE_IDEOGRAPHS)] = _IDEOGRAPH
+        kinds[character_class("0-9")] = _DIGIT
+        kinds[character_class(PUNCTUATION)] = _PUNCTUATION
+        kinds[character_class("'")] = _APOSTROPHE
+        kinds[character_class(WHITE_SPACE)] = _WHITE_SPACE
+        kinds[character_class(" ")] = _SPACE
+        relations = np.full((8, 8), _SPLIT, np.uint8)
+        words = [_ALPHABETIC, _IDEOGRAPH]
+        for group in (words, [_DIGIT], [_PUNCTUATION, _APOSTROPHE]):
+            relations[np.ix_(group, group)] = _JOIN
+        relations[_APOSTROPHE, words] = _JOIN  # 've
+        relations[:_SPACE, _OTHER] = relations[_OTHER, :_SPACE] = relations[_SPACE, :_SPACE] = _JOIN
+        relations[_SPACE:, _SPACE:] = _LAST_SPACE
+        if merges is not None:
+            relations[_IDEOGRAPH, _IDEOGRAPH] = _MERGE
+        return cls(
+            kinds=kinds,
+            relations=relations.ravel(),
+            drops_white_space=False,
+            added=added,
+            merges=merges or MergeBoundaries([]),
+        )
+
+    def applies_to(self, text: Utf16Text) -> bool:
+        """Whether a text contains no added token."""
+        return not any(token in text.characters for token in self.added)
+
+    def same_as(self, other: PretokenBoundaries | None) -> bool:
+        """Whether other boundaries split every text alike."""
+        return other is not None and set(self.added) == set(other.added) and np.array_equal(self.kinds, other.kinds)
+
+    def find(self, text: Utf16Text) -> tuple[Integers, Integers]:
+        """The starts and ends of the pre-tokens of a text."""
+        merges = self.merges
+        starts, ends = _find(
+            text.units,
+            text.bounds,
+            self.kinds,
+            self.relations,
+            self.drops_white_space,
+            merges.left,
+            merges.right,
+            merges.pairs,
+        )
+        return starts, ends
+
+    @staticmethod
+    def per_sentence(text: Utf16Text, starts: Integers) -> Integers:
+        """The number of pre-tokens of each sentence."""
+        return np.diff(np.searchsorted(starts, text.bounds))
+
+
+@jit
+def _find(
+    units: Any,
+    bounds: Any,
+    kinds: Any,
+    relations: Any,
+    drops_white_space: bool,
+    left: Flags,
+    right: Flags,
+    pairs: Flags,
+) -> Any:
+    starts, ends = np.empty(len(units), np.int32), np.empty(len(units), np.int32)
+    number = 0
+    for sentence in range(len(bounds) - 1):
+        start, end = bounds[sentence], bounds[sentence + 1]
+        kind = kinds[units[start]] if start < end else 0
+        for place in range(start + 1, end + 1):
+            if place < end:
+                before, kind = kind, kinds[units[place]]
+                relation = relations[before << 3 | kind]
+                if relation == _JOIN:
+                    continue
+                if relation == _MERGE and may_merge(units[place - 1], units[place], left, right, pairs):
+                    continue
+                # The last white space before a word is a pre-token with it, or of its own.
+                if relation == _LAST_SPACE and (place + 1 == end or kinds[units[place + 1]] >= _SPACE):
+                    continue
+            if not drops_white_space or kinds[units[start]] < _SPACE:
+                starts[number], ends[number] = start, place
+                number += 1
+            start = place
+    return starts[:number], ends[:number]

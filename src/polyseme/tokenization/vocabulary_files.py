@@ -1,0 +1,171 @@
+"""Original vocabulary files of BERT, GPT, GPT-2 and RoBERTa, and SentencePiece models as ALBERT uses them."""
+
+import json
+import re
+import struct
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tokenizers import models, normalizers
+
+from polyseme.errors import CheckpointError, DataError
+from polyseme.tokenization.config import TokenizerConfig
+from polyseme.tokenization.training import SINGLE_SPACES, call_library
+
+VOCABULARY_FILES = ("vocab.txt", "vocab.json", "encoder.json", "encoder_bpe_40000.json", "spiece.model")
+"""Files with the tokens of a vocabulary; a folder has one of them."""
+
+MERGES_FILES = ("merges.txt", "vocab.bpe", "vocab_40000.bpe")
+"""Files with the merges of a BPE vocabulary."""
+
+_WORDPIECE, *_BPE, _SENTENCEPIECE = VOCABULARY_FILES
+_NORMAL, _UNKNOWN = 1, 2  # types of pieces in a SentencePiece model
+_UNIGRAM = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenizerParts:
+    """What a tokenizer is built from."""
+
+    model: models.Model
+    config: TokenizerConfig
+    normalizer: normalizers.Normalizer | None = None  # if it is not the usual one of the kind
+    specials: Mapping[str, str] = field(default_factory=dict)  # by role, where they differ from the style's
+
+
+def read_vocabulary_files(folder: Path, settings: Mapping[str, Any]) -> TokenizerParts:
+    """Read the vocabulary in a folder; `settings` is its tokenizer_config.json."""
+
+    def first(*names: str) -> Path | None:
+        return next((folder / name for name in names if (folder / name).is_file()), None)
+
+    wordpiece, bpe, merges, sentencepiece = first(_WORDPIECE), first(*_BPE), first(*MERGES_FILES), first(_SENTENCEPIECE)
+    try:
+        if wordpiece is not None:
+            return _read_wordpiece(wordpiece, settings)
+        if bpe is not None and merges is not None:
+            return _read_bpe(bpe, merges)
+        if sentencepiece is not None:
+            return _read_sentencepiece(sentencepiece, settings)
+    except (OSError, ValueError, DataError) as error:
+        raise CheckpointError(f"{folder}: the vocabulary cannot be read ({error}); copy it again") from None
+    raise CheckpointError(
+        f"{folder}: no tokenizer here; add tokenizer.json, vocab.txt, vocab.json and merges.txt, or spiece.model"
+    )
+
+
+def detect_style(vocab: Mapping[str, int]) -> str:
+    """The style of the special tokens in a vocabulary."""
+    styles = {"[CLS]": "bert", "<mask>": "roberta", "<s>": "plain", "<|endoftext|>": "gpt2", "[UNK]": "bert"}
+    return next((style for token, style in styles.items() if token in vocab), "gpt")
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object; a missing file is an empty object."""
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{path}: not readable as JSON; copy it again")
+    return content
+
+
+def _read_wordpiece(path: Path, settings: Mapping[str, Any]) -> TokenizerParts:
+    lines = path.read_text(encoding="utf-8").split("\n")
+    vocab = {line.rstrip("\r"): id for id, line in enumerate(lines) if line}
+    lowercase = bool(settings.get("do_lower_case", True))
+    normalizer = normalizers.BertNormalizer(
+        handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
+        strip_accents=settings.get("strip_accents"),
+        lowercase=lowercase,
+    )
+    return TokenizerParts(
+        model=models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100),
+        config=TokenizerConfig(kind="wordpiece", specials="bert", lowercase=lowercase),
+        normalizer=normalizer,
+    )
+
+
+def _read_bpe(path: Path, merges: Path) -> TokenizerParts:
+    vocab = read_json_object(path)
+    lines = merges.read_text(encoding="utf-8").split("\n")
+    pairs = [(a, b) for a, _, b in (line.partition(" ") for line in lines if line and not line.startswith("#version"))]
+    if any(token.endswith("</w>") for token in vocab):
+        vocab.setdefault("<unk>", 0)
+        model = call_library(models.BPE, vocab, pairs, unk_token="<unk>", end_of_word_suffix="</w>")
+        return TokenizerParts(model=model, config=TokenizerConfig(kind="bpe", specials="gpt"))
+    values = {"kind": "byte-bpe", "specials": detect_style(vocab), "lowercase": False}
+    model = call_library(models.BPE, vocab, pairs)
+    return TokenizerParts(model=model, config=TokenizerConfig.parse(values, group="tokenizer"))
+
+
+def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> TokenizerParts:
+    """A unigram model (Kudo and Richardson, 2018), with the text normalization of ALBERT."""
+    try:
+        parts: dict[int, list[bytes]] = defaultdict(list)
+        for number, value in _read_fields(path.read_bytes()):
+            parts[number].append(value)
+        defaults: dict[int, Any] = {1: b"", 2: bytes(4), 3: _NORMAL}
+        pieces = [defaults | dict(_read_fields(piece)) for piece in parts[1]]
+        tokens = [piece[1].decode() for piece in pieces]
+        scores = [struct.unpack("<f", piece[2])[0] for piece in pieces]
+        unknown = [piece[3] for piece in pieces].index(_UNKNOWN)
+        trainer, normalizer = (dict(_read_fields(b"".join(parts[number]))) for number in (2, 3))
+    except (AttributeError, LookupError, TypeError, ValueError, struct.error):
+        raise ValueError(f"{path.name} is not a SentencePiece model") from None
+    if trainer.get(3, _UNIGRAM) != _UNIGRAM:
+        raise ValueError(f"{path.name} is not a unigram model, the only kind supported")
+    # ALBERT splits a comma off a number, whatever the model's scores. Rounded scores survive a round trip through JSON.
+    entries = [
+        (token, round(score - 100 * bool(re.search(r"\d,$", token)), 6))
+        for token, score in zip(tokens, scores, strict=True)
+    ]
+    lowercase, accents = bool(settings.get("do_lower_case", True)), bool(settings.get("keep_accents", False))
+    steps = [
+        *[normalizers.Replace(quote, '"') for quote in ("``", "''")],
+        *([] if accents else [normalizers.NFKD(), normalizers.StripAccents()]),
+        *([normalizers.Lowercase()] if lowercase else []),
+        *([call_library(normalizers.Precompiled, normalizer[2])] if normalizer.get(2) else []),
+        *SINGLE_SPACES,
+    ]
+    values = {"kind": "unigram", "specials": detect_style(dict.fromkeys(tokens, 0)), "lowercase": lowercase}
+    return TokenizerParts(
+        model=call_library(models.Unigram, entries, unknown, False),
+        config=TokenizerConfig.parse(values, group="tokenizer"),
+        normalizer=normalizers.Sequence(steps),
+        specials={"pad": "<pad>", "unknown": tokens[unknown]},
+    )
+
+
+def _read_fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """The numbered fields of a protocol buffer message: integers and byte strings."""
+    place = 0
+    while place < len(message):
+        key, place = _read_varint(message, place)
+        wire_type = key & 7
+        length, place = _read_varint(message, place) if wire_type in (0, 2) else ({1: 8, 5: 4}[wire_type], place)
+        if wire_type == 0:
+            yield key >> 3, length
+            continue
+        if place + length > len(message):
+            raise ValueError("truncated")
+        yield key >> 3, message[place : place + length]
+        place += length
+
+
+def _read_varint(message: bytes, place: int) -> tuple[int, int]:
+    """An integer in groups of seven bits, the lowest first, and the offset after it."""
+    value = 0
+    for shift in range(0, 70, 7):
+        byte = message[place]
+        place += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value, place
+    raise ValueError("an integer is too long")

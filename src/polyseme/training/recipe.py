@@ -1,0 +1,197 @@
+"""A recipe: all settings of a training run, with every default written out."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import tomli_w
+from pydantic import Field, field_validator
+
+from polyseme.config import Config, suggest_name
+from polyseme.errors import CheckpointError, ConfigError
+from polyseme.families import FAMILIES, OBJECTIVES
+from polyseme.models.base import ModelConfig
+from polyseme.system.atomic_io import write_file
+from polyseme.tokenization.config import TokenizerConfig
+from polyseme.tokenization.masking_units import MaskingUnitsConfig
+from polyseme.training.optimization.optimizer_config import TrainingConfig
+from polyseme.training.presets import read_preset
+
+RECIPE = "recipe.toml"
+
+
+class DataConfig(MaskingUnitsConfig):
+    """Text to train and validate on."""
+
+    corpus: tuple[str, ...] = ()  # files, folders or patterns, `en=PATH` per language; or a built-in sample
+    dev: tuple[str, ...] = ()  # validation text
+    target: tuple[str, ...] = ()  # translations of the corpus, line by line, if it is plain text
+    dev_target: tuple[str, ...] = ()  # translations of the validation text
+    column: str = "text"  # of jsonl, csv, tsv and parquet; two for parallel text, such as en,de (source,target)
+    sequence_length: int = Field(128, ge=8)  # tokens
+    first_token: Literal["none", "null"] = "none"  # null: sequences of a gpt or gpt2 start with a null token
+    language_sampling: float = Field(0.7, ge=0, le=1)  # exponent of each language's share of the text; 1: as is
+    fingerprint: str = ""  # of the text and the tokenizer; written when the run starts
+
+    @field_validator("corpus", "dev", "target", "dev_target", "lexicon", "entities")
+    @classmethod
+    def _utf8(cls, paths: Any) -> Any:
+        if any("\ud800" <= character <= "\udfff" for path in paths for character in path):
+            raise ValueError("the path is not UTF-8 and cannot be written to the recipe; rename the file")
+        return paths
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedRecipe:
+    """Groups of settings as saved in `recipe.toml` of a run directory."""
+
+    family: str
+    model: ModelConfig
+    tokenizer: TokenizerConfig
+    data: Any
+    training: TrainingConfig
+
+    not_ours: ClassVar[tuple[str, str]]  # a group that only recipes of another command have, and that command
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Self:
+        """Validate plain values; the first error is reported as `group.setting`."""
+        raise NotImplementedError
+
+    @classmethod
+    def build(cls, values: Mapping[str, Any], overrides: Iterable[str]) -> Self:
+        """Validate plain values with `group.setting=value` overrides."""
+        return cls.parse(apply_overrides(values, overrides))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Load the recipe of a run directory."""
+        values = read_recipe_values(folder)
+        group, command = cls.not_ours
+        if group in values:
+            raise CheckpointError(f"{folder} is a run of polyseme {command}; use that command, or another folder")
+        return cls.parse(values)
+
+    def save(self, folder: Path) -> None:
+        """Write `recipe.toml`, including all defaults."""
+        write_file(folder / RECIPE, tomli_w.dumps(self.dump()))
+
+    def dump(self) -> dict[str, Any]:
+        """Convert to plain values."""
+        return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
+
+    def digest(self) -> str:
+        """Short hash of all settings but `training.milestones`, which are decided during the run."""
+        values = self.dump()
+        values["training"].pop("milestones")
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe(SavedRecipe):
+    """Settings of a pretraining run."""
+
+    not_ours = ("tasks", "finetune")
+
+    objective: Any
+    data: DataConfig
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Self:
+        """Validate a recipe; the first error is reported as `group.setting`."""
+        family, groups = parse_groups(values, "model", "tokenizer", "objective", "data", "training")
+        kind, expected = groups["objective"].get("kind", ""), read_preset(family, "base")["objective"]["kind"]
+        if not isinstance(kind, str) or kind not in OBJECTIVES:
+            raise ConfigError(f"objective.kind: {kind!r:.60} is not an objective{suggest_name(str(kind), OBJECTIVES)}")
+        recipe = cls(
+            family=family,
+            model=FAMILIES[family].Config.parse(groups["model"], group="model"),
+            tokenizer=TokenizerConfig.parse(groups["tokenizer"], group="tokenizer"),
+            objective=OBJECTIVES[kind][0].parse(groups["objective"], group="objective"),
+            data=DataConfig.parse(groups["data"], group="data"),
+            training=TrainingConfig.parse(groups["training"], group="training"),
+        )
+        if kind != expected:
+            raise ConfigError(
+                f"objective.kind: {family} is trained with {expected!r}, not {kind!r}; remove the setting"
+            )
+        if kind == "masked_lm" and recipe.tokenizer.specials not in ("bert", "roberta"):
+            raise ConfigError(
+                f"tokenizer.specials: {recipe.tokenizer.specials!r} has no mask token; use bert or roberta for {family}"
+            )
+        FAMILIES[family].validate_tokenizer(recipe.tokenizer)
+        if recipe.data.first_token != "none" and kind != "causal_lm":
+            raise ConfigError(f"data.first_token: not available for {family}; remove it, or train a gpt or gpt2")
+        if recipe.data.sequence_length > recipe.model.max_length:
+            raise ConfigError(
+                f"data.sequence_length = {recipe.data.sequence_length} is more than model.max_length = "
+                f"{recipe.model.max_length}; change one of them"
+            )
+        return recipe
+
+    @classmethod
+    def preset(
+        cls, family: str, size: str, overrides: Iterable[str] = (), *, recipe: str = "fast", **changes: Any
+    ) -> Self:
+        """Build the preset of a family and size, with changes by group and `group.setting=value` overrides."""
+        values = read_preset(family, size, recipe)
+        for group, settings in changes.items():
+            values[group] = {**values.get(group, {}), **settings}
+        return cls.build(values, overrides)
+
+
+def read_recipe_values(folder: Path) -> dict[str, Any]:
+    """Read `recipe.toml` of a run directory without validation."""
+    path = folder / RECIPE
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{folder} has no {RECIPE}; give the directory of a run") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} cannot be read ({error}); restore the file that the run wrote") from None
+
+
+def parse_groups(values: Mapping[str, Any], *groups: str) -> tuple[str, dict[str, Mapping[str, Any]]]:
+    """Split plain values into the family and the groups of settings."""
+    for name in values:
+        if name not in ["family", *groups]:
+            raise ConfigError(f"{name}: no such group of settings{suggest_name(name, groups)}")
+    family = values.get("family", "")
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise ConfigError(f"{family!r:.60} is not a family{suggest_name(str(family), FAMILIES)}")
+    parts = {name: values.get(name, {}) for name in groups}
+    for name, part in parts.items():
+        if not isinstance(part, Mapping):
+            raise ConfigError(f"{name} is a group of settings; write {name}.setting = value")
+    return family, parts
+
+
+def _plain(settings: Any) -> Any:
+    if isinstance(settings, Mapping):
+        return {name: _plain(value) for name, value in settings.items()}
+    return settings.model_dump() if isinstance(settings, Config) else settings
+
+
+def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Apply `group.setting=value` overrides to plain values."""
+    values = dict(values)
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        group, dot, setting = name.strip().partition(".")
+        if not (equals and dot and setting and isinstance(values.get(group, {}), Mapping)):
+            raise ConfigError(
+                f"--set {override:.60}: write group.setting=value, such as --set training.learning_rate=3e-4"
+            )
+        try:
+            value = tomllib.loads(f"value = {text.strip()}")["value"]
+        except (tomllib.TOMLDecodeError, RecursionError):
+            value = text.strip()  # a bare word
+        values[group] = {**values.get(group, {}), setting: value}
+    return values

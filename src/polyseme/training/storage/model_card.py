@@ -1,0 +1,156 @@
+"""The model card: README.md of a model directory."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from polyseme.datasets.token_store import TokenStore
+from polyseme.models.base import Encoder
+from polyseme.system.atomic_io import write_file
+from polyseme.training.finetune_recipe import FineTuningRecipe
+from polyseme.training.recipe import Recipe
+from polyseme.training.storage.history import read_history
+
+_METRICS = {
+    "masked_lm": "masked-token loss (nats/token)",
+    "masked_lm_accuracy": "masked-token accuracy",
+    "next_sentence": "next-sentence loss (nats/pair)",
+    "next_sentence_accuracy": "next-sentence accuracy",
+    "sentence_order": "sentence-order loss (nats/pair)",
+    "sentence_order_accuracy": "sentence-order accuracy",
+    "causal_lm": "language-model loss (nats/token)",
+    "causal_lm_accuracy": "next-token accuracy",
+    "translation": "translation loss (nats/token)",
+    "translation_accuracy": "translation token accuracy",
+    "forward": "forward language-model loss (nats/token)",
+    "forward_accuracy": "forward next-token accuracy",
+    "forward_perplexity": "forward perplexity",
+    "backward": "backward language-model loss (nats/token)",
+    "backward_accuracy": "backward next-token accuracy",
+    "backward_perplexity": "backward perplexity",
+    "bits_per_character": "bits per character",
+}
+
+# A call and a command to start with, by objective.
+_EXAMPLES = {
+    "masked_lm": ('model.fill("The [MASK] barked.")', "fill", "The [MASK] barked."),
+    "causal_lm": ('model.generate("The")', "generate", "The"),
+    "awd_lm": ('model.generate("The")', "generate", "The"),
+    "translation": ('model.translate("A man is sleeping.")', "translate", "A man is sleeping."),
+}
+_DEFAULT_EXAMPLE = ('model.embed(["a sentence", "another one"])', "embed", "a sentence")
+
+
+def write_card(folder: Path, recipe: Recipe, store: TokenStore, encoder: Encoder, command: str) -> None:
+    """Write the card of a pretrained or adapted model, from its recipe and history."""
+    rows = read_history(folder)
+    last = rows[-1] if rows else {}
+    dev: dict[str, float] = next((row["dev"] for row in reversed(rows) if "dev" in row), {})
+    base = recipe.training.base_model
+    origin = f"Adapted with Polyseme from `{Path(base).name}` (`{base}`)" if base else "Pretrained with Polyseme"
+    sizes = ", ".join(f"{name} {value}" for name, value in recipe.model.model_dump().items())
+    call, verb, text = _EXAMPLES.get(recipe.objective.kind, _DEFAULT_EXAMPLE)
+    _write(
+        folder,
+        encoder,
+        title=recipe.family,
+        description=f"""{origin} on {", ".join(f"`{Path(path).name}`" for path in recipe.data.corpus)}
+({store.num_words:,} words in {store.num_documents:,} documents, {store.num_tokens:,} tokens).
+
+Training: {last.get("tokens", 0):,} tokens in {last.get("step", 0):,} steps and {last.get("seconds", 0):.0f} seconds
+(budget {recipe.training.budget}, seed {recipe.training.seed}).
+
+Model: {sizes}.""",
+        evaluation=_table({_metric_name(name): value for name, value in dev.items()}) or "No dev text was given.",
+        call=call,
+        command=f"polyseme {verb} {shlex.quote(str(folder))} {shlex.quote(text)}",
+        made_by=command,
+        limitations="The model reflects its training text, including its errors and biases.",
+    )
+
+
+def write_finetuned_card(
+    folder: Path,
+    recipe: FineTuningRecipe,
+    encoder: Encoder,
+    scores: Mapping[str, float],
+    layers: Mapping[str, Sequence[float]],
+    command: str,
+) -> None:
+    """Write the card of a fine-tuned model, from its recipe, dev scores and layer weights."""
+    rows = read_history(folder)
+    last = rows[-1] if rows else {}
+    base = recipe.training.base_model
+    pretrained = recipe.finetuning.initialization == "pretrained"
+    origin = f"`{Path(base).name}` (`{base}`)" if pretrained else f"random weights, with the architecture of `{base}`"
+    tasks = "\n".join(_describe_task(name, config, recipe) for name, config in recipe.tasks.items())
+    weights = "".join(
+        f"\n\nLayer weights of `{name}`, from layer 0 upwards: {', '.join(map(str, values))}."
+        for name, values in layers.items()
+    )
+    _write(
+        folder,
+        encoder,
+        title=f"{recipe.family}, fine-tuned",
+        description=f"""Fine-tuned with Polyseme from {origin}.
+
+Training: {last.get("step", 0):,} steps in {last.get("seconds", 0):.0f} seconds (method {recipe.finetuning.method},
+budget {recipe.training.budget}, seed {recipe.training.seed}).
+
+{tasks}""",
+        evaluation=(
+            _table({name.replace("_", " "): value for name, value in scores.items()}) or "No dev set was given."
+        )
+        + weights,
+        call="model.predict([...])",
+        command=f"polyseme predict {shlex.quote(str(folder))} FILE",
+        made_by=command,
+        limitations="Checkpoints were selected on the dev set, so that scores on an unseen test set may be lower.",
+    )
+
+
+def _write(
+    folder: Path,
+    encoder: Encoder,
+    *,
+    title: str,
+    description: str,
+    evaluation: str,
+    call: str,
+    command: str,
+    made_by: str,
+    limitations: str,
+) -> None:
+    parameters = sum(weight.numel() for weight in encoder.parameters())
+    usage = f"```python\nimport polyseme as ps\n\nmodel = ps.load({str(folder)!r})\n{call}\n```\n\n```\n{command}\n```"
+    if encoder.hf_mapping:
+        usage += f"\n\nIt is also a transformers checkpoint: `AutoModel.from_pretrained({str(folder)!r})`."
+    sections = [
+        f"# {folder.name}: {title}, {parameters:,} parameters",
+        description,
+        f"## Usage\n\n{usage}",
+        f"## Evaluation on dev data\n\n{evaluation}",
+        *([f"## Command\n\n```\n{made_by}\n```"] if made_by else []),
+        f"## Limitations\n\n{limitations}",
+        "All settings are in `recipe.toml`, all metrics in `history.jsonl`.",
+    ]
+    write_file(folder / "README.md", "\n\n".join(sections) + "\n")
+
+
+def _describe_task(name: str, config: Any, recipe: FineTuningRecipe) -> str:
+    labels = getattr(config, "labels", ())
+    described = f"- `{name}`: {config.kind}, trained on `{Path(recipe.data.train[name]).name}`"
+    return described + (f", labels {', '.join(map(str, labels[:50]))}" if labels else "")
+
+
+def _table(metrics: Mapping[str, float]) -> str:
+    rows = "\n".join(f"| {name} | {value:.4f} |" for name, value in metrics.items())
+    return f"| metric | value |\n|---|---|\n{rows}" if rows else ""
+
+
+def _metric_name(metric: str) -> str:
+    name, _, language = metric.rpartition("_")
+    return _METRICS.get(metric) or (f"{_METRICS[name]}, {language}" if name in _METRICS else metric)

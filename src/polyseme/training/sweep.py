@@ -1,0 +1,110 @@
+"""Repetition of a fine-tuning over random seeds and numbers of labelled examples."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from polyseme.errors import ConfigError
+from polyseme.rendering.svg import Axis, Chart, Point
+from polyseme.system.atomic_io import write_file
+from polyseme.training.finetuning import SCORES, SELECTION_METRIC
+from polyseme.training.storage.model_dir import read_json
+
+SUMMARY, CURVE = "summary.json", "curve.svg"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepRun:
+    """A fine-tuning run of a sweep."""
+
+    folder: Path
+    num_labels: int  # 0: all
+    seed: int
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has finished."""
+        return (self.folder / SCORES).exists()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepMetric:
+    """A dev metric at a number of labels, over all seeds."""
+
+    num_labels: int
+    name: str
+    values: Sequence[float]  # by seed
+
+    @property
+    def mean(self) -> float:
+        return statistics.mean(self.values)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation; 0 for a single seed."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
+
+
+def plan_sweep(out: Path, labels: Sequence[int], seeds: Sequence[int]) -> list[SweepRun]:
+    """Assign a folder to each number of labels and seed; a single run has `out` itself."""
+    runs = []
+    for number in labels:
+        for seed in seeds:
+            folder = out / f"labels-{number or 'all'}" if len(labels) > 1 else out
+            folder = folder / f"seed-{seed}" if len(seeds) > 1 else folder
+            runs.append(SweepRun(folder=folder, num_labels=number, seed=seed))
+    return runs
+
+
+def parse_label_counts(text: str) -> list[int]:
+    """Parse numbers of labels such as 100,300,all; 0 stands for all."""
+    numbers = []
+    for part in text.split(","):
+        part = part.strip()
+        if part != "all" and not (part.isdecimal() and int(part) > 0):
+            raise ConfigError(f"--labels {part!r:.30}: give numbers of examples, such as 100,300,all")
+        numbers.append(0 if part == "all" else int(part))
+    return numbers
+
+
+def summarize(out: Path, runs: Sequence[SweepRun]) -> list[SweepMetric]:
+    """Collect the dev metrics of all runs, and write them to a summary and a learning curve."""
+    values: dict[tuple[int, str], list[float]] = {}
+    for run in runs:
+        for name, value in read_json(run.folder / SCORES)["dev"].items():
+            values.setdefault((run.num_labels, name), []).append(value)
+    metrics = [SweepMetric(num_labels=number, name=name, values=found) for (number, name), found in values.items()]
+    rows = [
+        {
+            "labels": metric.num_labels or "all",
+            "metric": metric.name,
+            "mean": metric.mean,
+            "deviation": metric.deviation,
+            "values": metric.values,
+        }
+        for metric in metrics
+    ]
+    write_file(out / SUMMARY, json.dumps(rows, indent=2) + "\n")
+    curve = [metric for metric in metrics if metric.name == SELECTION_METRIC]
+    if len(curve) > 1:
+        points = [Point(metric.num_labels or _num_examples(runs), metric.mean, metric.deviation) for metric in curve]
+        sizes = [point.x for point in points]
+        ends = [point.y + sign * point.error for point in points for sign in (-1, 1)]
+        chart = Chart(
+            x_axis=Axis.around(
+                sizes, name="number of labels (log)", logarithmic=True, format="{:,.0f}".format, tick_values=sizes
+            ),
+            y_axis=Axis.around(ends, name=f"score on the dev set: {out.name}"),
+        )
+        write_file(out / CURVE, chart.render([chart.line(points, 0)], "Label efficiency", file=True))
+    return metrics
+
+
+def _num_examples(runs: Sequence[SweepRun]) -> int:
+    """Number of examples of a run with all labels."""
+    run = next(run for run in runs if not run.num_labels)
+    return int(read_json(run.folder / SCORES)["examples"])

@@ -1,0 +1,127 @@
+"""The command line and the Python functions have the same options, and the same options give the same files."""
+
+import inspect
+import json
+import re
+
+import pytest
+
+import polyseme as ps
+from polyseme.cli.training.adapt import adapt
+from polyseme.cli.training.compare import compare
+from polyseme.cli.training.finetune import finetune
+from polyseme.cli.training.pretrain import pretrain
+
+SIZES = ["model.vocab_size=300", "model.width=16", "model.max_length=32", "data.sequence_length=16"]
+SETTINGS = ["training.batch_tokens=64", "training.threads=1"]
+TIMINGS = re.compile(r'"\w*(seconds?|time|bytes)": [^,}]+|\d+ seconds')
+
+
+@pytest.mark.parametrize(
+    ("command", "function"),
+    [(pretrain, ps.pretrain), (adapt, ps.adapt), (finetune, ps.finetune), (compare, ps.compare)],
+    ids=["pretrain", "adapt", "finetune", "compare"],
+)
+def test_the_same_options(command, function):
+    by_command, by_function = (inspect.signature(one).parameters for one in (command, function))
+    only_printed = {"json"}
+    assert {*by_command} - only_printed == {*by_function}
+    for name, parameter in by_function.items():
+        default = by_command[name].default
+        same = default == parameter.default or not (default or parameter.default)
+        assert same or inspect.Parameter.empty in (default, parameter.default), name
+
+
+def contents(folder):
+    """The files of a run by name, without what is measured in seconds."""
+    files = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        if path.is_file() and "checkpoint" not in name and not name.endswith(("lock", "manifest.json")):
+            content = path.read_bytes()
+            if path.suffix in (".jsonl", ".md", ".json"):
+                content = TIMINGS.sub("", content.decode())
+            files[name] = content
+    return files
+
+
+def test_training_commands_write_the_same_files_as_the_functions(polyseme, corpus_file, tmp_path, monkeypatch):
+    labelled = tmp_path / "train.tsv"
+    labelled.write_text("text\tlabel\n" + "a river\tnature\nthe money\tbank\n" * 8)
+    settings = [*SIZES, *SETTINGS]
+    other_text = tmp_path / "other.txt"
+    other_text.write_text(corpus_file.read_text().replace("bank", "quaggabank"))
+
+    def sets(values):
+        return [word for value in values for word in ("--set", value)]
+
+    (tmp_path / "python").mkdir()
+    monkeypatch.chdir(tmp_path / "python")
+    ps.pretrain(
+        "bert",
+        corpus=corpus_file,
+        dev=[corpus_file],
+        masking="word",
+        size="tiny",
+        budget="4steps",
+        settings=settings,
+        out="bert",
+    )
+    ps.adapt("bert", corpus=other_text, new_words=1, budget="3steps", settings=SETTINGS, out="adapted")
+    ps.finetune("bert", train=labelled, dev=labelled, budget="3steps", labels=8, settings=SETTINGS[1:], out="tuned")
+
+    (tmp_path / "command").mkdir()
+    monkeypatch.chdir(tmp_path / "command")
+    assert not polyseme(
+        *["pretrain", "bert", "--corpus", corpus_file, "--dev", corpus_file, "--masking", "word", "--size", "tiny"],
+        *["--budget", "4steps", *sets(settings), "--out", "bert"],
+    ).code
+    assert not polyseme(
+        *["adapt", "bert", "--corpus", other_text, "--new-words", 1, "--budget", "3steps", *sets(SETTINGS)],
+        *["--out", "adapted"],
+    ).code
+    assert not polyseme(
+        *["finetune", "bert", "--train", labelled, "--dev", labelled, "--budget", "3steps", "--labels", 8],
+        *[*sets(SETTINGS[1:]), "--out", "tuned"],
+    ).code
+
+    for run in ("bert", "adapted", "tuned"):
+        python, command = (contents(tmp_path / way / run) for way in ("python", "command"))
+        assert python.keys() == command.keys() >= {"model.safetensors", "recipe.toml", "README.md", "history.jsonl"}
+        for name, content in python.items():
+            expected = content.replace("/python/", "/command/") if isinstance(content, str) else content
+            if name == "recipe.toml":  # names the base model by its absolute path
+                expected = expected.replace(b"/python/", b"/command/")
+            assert command[name] == expected, (run, name)
+    assert "polyseme adapt bert --out adapted" in (tmp_path / "python" / "adapted" / "README.md").read_text()
+
+
+def test_a_command_line_that_is_equivalent_to_a_call():
+    from polyseme.api import _command_line
+
+    options = {"out": "runs/a b", "corpus": {"en": "en.txt", "zh": ["1.txt", "2.txt"]}, "size": "small", "seed": 3}
+    options |= {"settings": ("training.threads=1",), "dev": [], "resume": True, "budget": None}
+    assert _command_line(ps.pretrain, ["mbert"], options) == (
+        "polyseme pretrain mbert --out 'runs/a b' --corpus en=en.txt --corpus zh=1.txt --corpus zh=2.txt --seed 3 "
+        "--set training.threads=1 --resume"
+    )
+
+
+def test_compare_measures_the_same(polyseme, corpus_file, trained, tmp_path, monkeypatch):
+    """Of the same models, all rows but timings."""
+
+    def rows(folder):
+        found = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
+        return [{name: value for name, value in row.items() if not re.search("second|bytes", name)} for row in found]
+
+    monkeypatch.chdir(tmp_path)
+    models = [str(trained / "bert"), str(trained / "gpt2")]
+    (tmp_path / "python").mkdir()
+    (tmp_path / "command").mkdir()
+    monkeypatch.chdir(tmp_path / "python")
+    ps.compare(*models, corpus=corpus_file, out="report", labels="8", budget="5s")
+    monkeypatch.chdir(tmp_path / "command")
+    ended = polyseme("compare", *models, "--data", corpus_file, "--out", "report", "--labels", "8", "--budget", "5s")
+    assert ended.code == 0, ended.err
+    python, command = (rows(tmp_path / way / "report") for way in ("python", "command"))
+    assert python == command

@@ -1,0 +1,160 @@
+"""Names and prose use the vocabulary of the field: words of the project's early dialect may not come back."""
+
+import ast
+import io
+import re
+import tokenize
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "polyseme"
+
+# A word of a Python identifier (snake_case and CamelCase are split), and what to write instead.
+IDENTIFIERS = {
+    "told": "config, reports, prints",
+    "tells": "config, reports, prints",
+    "said": "output, message",
+    "asked": "request, target, input",
+    "asking": "request, prompt",
+    "learnt": "trained",
+    "likeness": "similarity",
+    "letters": "characters or bytes",
+    "chance": "rng or probability",
+    "chances": "probabilities",
+    "lot": "random key",
+    "lots": "random keys",
+    "pace": "throughput, step_time",
+    "course": "schedule",
+    "foreign": "hf_mapping",
+    "company": "cooccurrence",
+    "merit": "selection_metric",
+    "figure": "metric",
+    "figures": "metrics",
+    "noise": "standard_error",
+    "look": "validation, evaluate",
+    "looks": "validations",
+    "looked": "evaluated",
+    "gone": "resumed, generated",
+    "going": "resuming, running",
+    "stretch": "span, chunk",
+    "stretches": "spans, chunks",
+    "side": "split",
+    "sides": "splits",
+    "apart": "bi_encoder, separate",
+    "nearness": "similarity, weighting",
+    "kept": "cached, saved",
+}
+WHOLE_IDENTIFIERS = {"rate": "learning_rate, mask_probability", "rates": "learning_rates"}
+
+BETTER = {**IDENTIFIERS, **WHOLE_IDENTIFIERS}
+
+# In docstrings, comments, messages, help, playground and documentation.
+PROSE = {
+    r"\b(told|tells?)\b": "config, reports, prints",
+    r"\b(says?|said)\b": "reports, prints, use",
+    r"\blearnt\b": "trained on, learned",
+    r"\b(go|goes|gone|going) on\b": "resume, continue, generate",
+    r"\bwriting on\b": "text generation",
+    r"\b(fill|fills|filling) (in )?(the )?blanks?\b": "masked-token prediction",
+    r"\blikeness\b": "semantic similarity",
+    r"\bmeaning in context\b": "word sense disambiguation",
+    r"\b(what|whatever) (is|was|are|were) asked\b|\basked for\b|\b(is|are) asked\b": "target, input, request",
+    r"\blooks? at the dev\b|\ba look at\b|\blooks? without\b": "validation",
+    r"\b(words|those|tokens) that (a|the|its|their) (vocabulary|model) (lacks|does not (have|know))\b": "OOV words",
+    r"\bcompany\b": "co-occurrence",
+    r"\bstand near\b": "co-occur",
+    r"\bnumbers (of|in) a vector\b|\bnumbers (a|each) (word|vector)\b|\bof so many numbers\b": "dimensions",
+    r"\bletters\b": "characters or bytes",
+    r"\brate of (learning|masking)\b": "learning rate, masking probability",
+    r"\b(nats|bits) an? \w+": "nats/token, bits per character",
+    r"\bpace\b": "throughput, step time",
+    r"\bchances of\b|\bby lot\b|\blots are\b": "random generator, probability",
+    r"\bfigures? of merit\b|\bmerit\b": "metric",
+    r"\b(beyond|within|above) noise\b": "significant at two standard errors",
+    r"\bcommonest answer\b|\bnothing (is |was )?learnt\b": "majority baseline",
+    r"\bgiven vectors\b": "pretrained embeddings",
+    r"\bforeign\b": "Hugging Face",
+    r"\bread (apart|together)\b": "bi-encoder, cross-encoder",
+    r"\bleaves? (\w+ ){1,3}away\b|\bleave away\b|\bleft away\b": "remove, omit",
+    r"\b(is|are) no (?!longer|more|less|larger|smaller|better|worse|faster|slower)[a-z]+\b": "is not a valid X",
+    r"\bso (many|much)\b": "N",
+    r"\bthe very (?!first|last|end|best|beginning)\w+": "the same",
+}
+
+# Sentences of the generated corpora and word lists are data.
+DATA = {
+    "datasets/town/tables.py",
+    "datasets/town/lexicon.py",
+    "datasets/town/templates.py",
+    "comparison/measure/stop_words.py",
+}
+
+# (file, matched text): why it stays.
+JUSTIFIED = {
+    ("docs/results/enwiki/report.md", "company"): "a nearest neighbour in the results",
+}
+
+
+def words_of(identifier):
+    for part in identifier.strip("_").split("_"):
+        yield from (word.lower() for word in re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z0-9]+|[A-Z]+", part))
+
+
+def identifiers(tree):
+    """Every name that a module defines: classes, functions, arguments, fields and variables."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.lineno, node.name
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.attr
+        elif isinstance(node, ast.alias) and node.asname:
+            yield node.lineno, node.asname
+
+
+def prose_of(path):
+    """Lines of text that people read: comments and strings of Python, everything else whole."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        yield from enumerate(text.splitlines(), 1)
+        return
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.COMMENT, tokenize.STRING):
+            for offset, line in enumerate(token.string.splitlines()):
+                yield token.start[0] + offset, line
+
+
+def complaints(path):
+    name = str(path.relative_to(PACKAGE if path.is_relative_to(PACKAGE) else ROOT))
+    found = []
+    if path.suffix == ".py":
+        for line, identifier in identifiers(ast.parse(path.read_text(encoding="utf-8"))):
+            bad = [word for word in words_of(identifier) if word in IDENTIFIERS]
+            bad += [identifier] if identifier.strip("_") in WHOLE_IDENTIFIERS else []
+            found += [(line, word, BETTER.get(word.strip("_"), ""), identifier) for word in bad]
+    if name not in DATA:
+        for line, text in prose_of(path):
+            for pattern, better in PROSE.items():
+                found += [(line, match[0].lower(), better, text.strip()) for match in re.finditer(pattern, text, re.I)]
+    return [
+        f"{name}:{line}: {word!r}: write {better} — {where:.120}"
+        for line, word, better, where in sorted(found)
+        if (name, word) not in JUSTIFIED
+    ]
+
+
+SOURCES = [
+    *(path for suffix in ("py", "js", "css", "toml") for path in sorted(PACKAGE.rglob(f"*.{suffix}"))),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")),
+]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_vocabulary_is_that_of_the_field(path):
+    assert not complaints(path), "\n".join(complaints(path))
