@@ -15,6 +15,7 @@ from polyseme.comparison.measure.datasets import LabelledDataset
 from polyseme.corpora.sentence_splitting import split_sentences
 from polyseme.datasets.builtin import sample_folder
 from polyseme.datasets.docstrings import document_id, parameter_docs
+from polyseme.datasets.records import Example
 from polyseme.datasets.splits import hash_fraction
 from polyseme.datasets.task_schemas import ClassifyExample, PairExample, TagExample
 
@@ -46,13 +47,22 @@ def _split_of(module: str) -> str:
 
 def _dataset(name: str, kind: str, splits: Mapping[str, Sequence[Any]], about: str) -> LabelledDataset | None:
     labels = {label for example in splits.get("train", ()) for label in example.labels}
-    usable = {
-        split: [example for example in splits.get(split, ()) if labels.issuperset(example.labels)]
-        for split in ("train", "dev", "test")
-    }
+    usable: dict[str, list[Any]] = {}
+    seen: set[str] = set()  # packages repeat some descriptions word for word; no text may be in two splits
+    for split in ("train", "dev", "test"):
+        usable[split] = [
+            example
+            for example in splits.get(split, ())
+            if labels.issuperset(example.labels) and seen.isdisjoint(_texts(example))
+        ]
+        seen.update(text for example in usable[split] for text in _texts(example))
     if len(labels) < 2 or len(usable["train"]) < _MIN_TRAIN or min(len(usable["dev"]), len(usable["test"])) < 2:
         return None
     return LabelledDataset(name=name, kind=kind, splits=usable, about=about, derived=True)
+
+
+def _texts(example: Example) -> Sequence[str]:
+    return [" ".join(example.words)] if isinstance(example, TagExample) else example.texts
 
 
 def _sentences(document: str) -> list[str]:
