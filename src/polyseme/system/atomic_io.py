@@ -10,8 +10,6 @@ from pathlib import Path
 from polyseme.errors import PolysemeError
 from polyseme.system.formatting import format_bytes
 
-_BLOCK_SIZE = 1 << 20
-
 
 def write_file(path: Path, content: bytes | str) -> None:
     """Replace the content of a file; a crash leaves the old file or the new one."""
@@ -67,11 +65,8 @@ def sync_folder(path: Path) -> None:
 
 def sha256(path: Path) -> str:
     """The checksum of a file."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK_SIZE):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def remove_partial_files(folder: Path) -> None:
@@ -81,18 +76,15 @@ def remove_partial_files(folder: Path) -> None:
 
 
 def require_space(folder: Path, num_bytes: int, kind: Callable[[str], PolysemeError]) -> None:
-    """Raise an error of a kind if the disk has not enough free space, with a tenth in reserve."""
+    """Raise an error of a kind if the disk has too little free space; a tenth is kept in reserve."""
     free = shutil.disk_usage(folder).free
     if free < num_bytes * 1.1:
-        raise kind(
-            f"{folder} needs {format_bytes(num_bytes)} and {format_bytes(free)} are free; "
-            "make room or choose another disk"
-        )
+        needed = f"{format_bytes(num_bytes)} and {format_bytes(free)} are free"
+        raise kind(f"{folder} needs {needed}; make room or choose another disk")
 
 
 def cache_folder() -> Path:
-    """The folder of cached tokenizers, token stores and samples: $POLYSEME_CACHE, or that of the user."""
-    chosen = os.environ.get("POLYSEME_CACHE")
-    if chosen:
+    """The folder of cached tokenizers, token stores and samples: $POLYSEME_CACHE, or one in the user's cache."""
+    if chosen := os.environ.get("POLYSEME_CACHE"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "polyseme"

@@ -11,16 +11,13 @@ def available_memory() -> int:
     """Free memory in bytes: of the machine, or of the container if that is less."""
     free = []
     try:
-        fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        free.append(int(fields["MemAvailable"].split()[0]) * 1024)
+        free.append(_read_kilobytes("/proc/meminfo", "MemAvailable"))
         limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
         if limit.isdigit():
             free.append(int(limit) - int(Path("/sys/fs/cgroup/memory.current").read_text()))
     except (OSError, KeyError):
         pass
-    if not free:
-        free.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return max(0, min(free))
+    return max(0, min(free, default=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")))
 
 
 def peak_memory(process: int) -> int:
@@ -29,10 +26,15 @@ def peak_memory(process: int) -> int:
     The peak that `os.wait4` returns includes the memory of the parent at the fork.
     """
     try:
-        fields = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
-        return int(fields["VmHWM"].split()[0]) * 1024
+        return _read_kilobytes(f"/proc/{process}/status", "VmHWM")
     except (OSError, KeyError, ValueError):
         return 0
+
+
+def _read_kilobytes(path: str, field: str) -> int:
+    """The value of a line `field: … kB`, in bytes."""
+    fields = dict(line.split(":", 1) for line in Path(path).read_text().splitlines())
+    return int(fields[field].split()[0]) * 1024
 
 
 def num_cores() -> int:
@@ -47,12 +49,10 @@ def is_large_model(num_parameters: int) -> bool:
 
 def processor_name() -> str:
     """The name of the processor."""
-    try:
+    with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
     return platform.processor() or platform.machine()
 
 
@@ -60,18 +60,15 @@ def keep_freed_memory() -> None:
     """Keep freed memory in this process, so that training steps reuse it.
 
     Every step frees and allocates the same large tensors, and the kernel zeroes each new page: up to a third of the
-    step time. Call this as early as possible. The process does not shrink again. Without glibc this does nothing.
+    step time. Call this as early as possible. The process does not shrink again.
     """
-    try:
+    with suppress(OSError, TypeError, AttributeError):  # without glibc
         mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, TypeError, AttributeError):
-        return
-    no_maps, no_trimming = (-4, 0), (-1, -1)  # M_MMAP_MAX, M_TRIM_THRESHOLD
-    for setting, value in (no_maps, no_trimming):
-        mallopt(setting, value)
+        mallopt(-4, 0)  # M_MMAP_MAX: allocate nothing by mmap
+        mallopt(-1, -1)  # M_TRIM_THRESHOLD: never trim the heap
 
 
 def release_freed_memory() -> None:
     """Return freed memory to the system, after work that needed more of it than what follows."""
-    with suppress(OSError, TypeError, AttributeError):  # as above
+    with suppress(OSError, TypeError, AttributeError):  # without glibc
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,9 +1,7 @@
 """Just-in-time compilation of loops over arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -20,9 +18,7 @@ def jit(function: Function, *, parallel: bool = False) -> Function:
         # A check for division by zero would prevent the vectorization of quotients.
         "error_model": "numpy",
     }
-    kernel: Function
     try:
-        kernel = numba.njit(cache=True, **settings)(function)
+        return cast(Function, numba.njit(cache=True, **settings)(function))
     except RuntimeError:  # no writable folder for the cache: each process compiles for about a second
-        kernel = numba.njit(**settings)(function)
-    return kernel
+        return cast(Function, numba.njit(**settings)(function))

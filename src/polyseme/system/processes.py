@@ -13,8 +13,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from polyseme import errors
@@ -57,19 +57,13 @@ def start_child(target: str, *arguments: str, log: Path | None, pipes: bool = Fa
 
 
 def run_child() -> None:
-    """Entry point of a child process."""
-    parent, target = sys.argv.pop(1), sys.argv.pop(1)
-    _exit_with_parent(int(parent))
-    _import(target)()
-
-
-def _exit_with_parent(parent: int) -> None:
-    """End this process when the thread that started it ends, even by a kill; only Linux supports this."""
-    set_death_signal = 1  # PR_SET_PDEATHSIG
+    """Entry point of a child process; it is killed when the thread that started it ends (only Linux supports this)."""
+    parent, target = int(sys.argv.pop(1)), sys.argv.pop(1)
     with suppress(OSError, TypeError, AttributeError):
-        ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
         if os.getppid() != parent:  # it has ended already
             os.kill(os.getpid(), signal.SIGKILL)
+    resolve_name(target)()
 
 
 def serve_requests() -> None:
@@ -78,7 +72,7 @@ def serve_requests() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever libraries print must not be taken for an answer
     factory, *arguments = sys.argv[1:]
-    handle: Callable[..., Any] = _import(factory)(*arguments)
+    handle: Callable[..., Any] = resolve_name(factory)(*arguments)
     for line in sys.stdin:
         try:
             answer = {"result": handle(**json.loads(line))}
@@ -190,8 +184,3 @@ class _Worker:
             for line in lines:
                 self._lines.put((self, line))
         self._lines.put((self, ""))
-
-
-def _import(target: str) -> Any:
-    module, name = target.split(":")
-    return getattr(import_module(module), name)

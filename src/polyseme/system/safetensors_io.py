@@ -56,19 +56,19 @@ def _check_header(path: Path, header: object, num_bytes: int) -> Shapes:
         )
     shapes: Shapes = {}
     spans = []
-    for name, entry in header.items():
-        try:
+    try:
+        for name, entry in header.items():
             shape, (begin, end), width = entry["shape"], entry["data_offsets"], _BYTES[entry["dtype"]]
             if len(shape) > _MAX_DIMENSIONS:  # the product of thousands of dimensions would take long
                 raise broken
             if not all(type(number) is int and 0 <= number < 1 << 63 for number in (*shape, begin, end)):
                 raise broken
-        except (KeyError, TypeError, ValueError):
-            raise broken from None
-        if not name.isprintable() or len(name) > 512 or end - begin != math.prod(shape) * width:
-            raise broken
-        shapes[name] = tuple(shape)
-        spans.append((begin, end))
+            if not name.isprintable() or len(name) > 512 or end - begin != math.prod(shape) * width:
+                raise broken
+            shapes[name] = tuple(shape)
+            spans.append((begin, end))
+    except (KeyError, TypeError, ValueError):
+        raise broken from None
     position = 0
     for begin, end in sorted(spans):
         if begin != position:

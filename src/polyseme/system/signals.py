@@ -1,7 +1,5 @@
 """Graceful shutdown: the first SIGINT or SIGTERM requests it, the second ends the process."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading
