@@ -1,7 +1,5 @@
 """Settings of a comparison, and how much is evaluated."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Sequence
@@ -112,7 +110,7 @@ class ComparisonConfig(Config):
             raise CheckpointError(f"{folder / SETTINGS} cannot be read ({error}); choose another --out") from None
         return cls.parse(values, group="comparison")
 
-    def check_unchanged(self, started: ComparisonConfig, folder: Path) -> None:
+    def check_unchanged(self, started: Self, folder: Path) -> None:
         """Raise an error if a comparison was started with other settings."""
         for name in type(self).model_fields:
             before, now = getattr(started, name), getattr(self, name)
@@ -156,10 +154,6 @@ class EvaluationBudget:
             scored_characters=scaled(150, 10_000, 200_000),
             num_word_order_pairs=scaled(1, 100, 500),
             num_pseudo_words=scaled(1 / 10, 5, 20),
-            examples={
-                "train": scaled(20, 1000, 10_000),
-                "dev": scaled(1, 100, 500),
-                "test": scaled(3, 300, 2000),
-            },
+            examples={"train": scaled(20, 1000, 10_000), "dev": scaled(1, 100, 500), "test": scaled(3, 300, 2000)},
             finetuning_seconds=seconds / 2,
         )

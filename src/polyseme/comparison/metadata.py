@@ -1,7 +1,5 @@
 """Rows about a comparison and its families: data, settings, costs and learning curves."""
 
-from __future__ import annotations
-
 import datetime
 import math
 import os
@@ -55,11 +53,7 @@ def comparison_row(
         "scored_characters": items.num_characters,
         "scored_sha256": items.sha256,
         "machine": {"processor": processor_name(), "threads": num_cores(), "memory_bytes": _total_memory()},
-        "versions": {
-            "polyseme": version("polyseme"),
-            "torch": version("torch"),
-            "python": platform.python_version(),
-        },
+        "versions": {"polyseme": version("polyseme"), "torch": version("torch"), "python": platform.python_version()},
         "date": datetime.date.today().isoformat(),
         "command": command,
         "tasks": [dataset.describe() for dataset in datasets],

@@ -1,7 +1,5 @@
 """The results of a comparison: an append-only JSON-lines file, so that an interrupted comparison can resume."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """A comparison from start to end: split the text, plan, train and evaluate each family, and write the report."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence

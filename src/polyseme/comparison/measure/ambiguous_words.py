@@ -7,8 +7,6 @@ fixed phrases has two tight clusters of contexts, while the contexts of a sense 
 spread of contexts grows with the frequency of a word, about with the square root of its count.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Pseudo-words (Gale, Church and Yarowsky, 1992; Schütze, 1992) simulate ambiguit
 replaced by the first one, and the task is to recover which of the two it was. Static vectors score at chance level.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -13,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from random import Random
+from typing import Self
 
 from polyseme.analysis.occurrences import Occurrence
 from polyseme.comparison.measure.stop_words import FUNCTION_WORDS
@@ -57,7 +56,7 @@ class WordIndex:
     num_documents: int = 0
 
     @classmethod
-    def of(cls, documents: Iterable[str], *, most_characters: int) -> WordIndex:
+    def of(cls, documents: Iterable[str], *, most_characters: int) -> Self:
         """Index documents up to a number of characters."""
         units, index = MaskingUnits(MaskingUnitsConfig()), cls()
         characters = 0

@@ -5,8 +5,6 @@ folder contains folders with `train.*`, `dev.*` and `test.*`. Folders called wor
 evaluation suites without training data.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import tomllib

@@ -3,8 +3,6 @@
 They are derived from documents of the test split, which no family has trained on, and split again by document.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

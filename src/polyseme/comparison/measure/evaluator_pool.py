@@ -4,8 +4,6 @@ Small models are evaluated with one thread each: more threads would mostly wait 
 evaluation items from the folder of the comparison, so that only names are sent to them.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Intrinsic evaluation on held-out text: likelihood, minimal pairs, word similarity, analogies and word senses."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Sequence

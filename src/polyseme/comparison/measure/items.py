@@ -1,7 +1,5 @@
 """The evaluation items of a comparison: sampled once, from the text and the seed, and shared by all families."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

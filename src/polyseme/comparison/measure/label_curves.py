@@ -1,7 +1,5 @@
 """Label efficiency: each task with few to many labelled examples, by linear probes and by fine-tuning."""
 
-from __future__ import annotations
-
 import math
 import shutil
 import statistics
@@ -99,8 +97,7 @@ class FineTuner:
     def _measure_step(self) -> float:
         shutil.rmtree(self.folder, ignore_errors=True)
         run = SweepRun(folder=self.folder, num_labels=0, seed=0)
-        options = {**self._options(_TRIAL_STEPS), "method": "full", "unlabelled": None, "columns": None}
-        session = next(open_finetuning(self.model, [run], **options)).session
+        session = next(open_finetuning(self.model, [run], **self._options(_TRIAL_STEPS))).session
         try:
             return session.measure_step_time(math.inf, num_steps=_TRIAL_STEPS).processor_seconds or 1e-3
         finally:

@@ -6,8 +6,6 @@ regularization strength are chosen on the dev set, and the score is that of the 
 one-hot vectors, are stored as sparse matrices.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Qualitative results: nearest neighbours, generated text, masked-token predictions and sense maps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from polyseme.analysis.pca import pca_2d

@@ -1,7 +1,5 @@
 """The charts of a report: score strips, learning curves and label curves."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from html import escape

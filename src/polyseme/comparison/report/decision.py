@@ -10,11 +10,10 @@ better. They are also ruled out where only the network fine-tuned on top of them
 probes of all static families are significantly worse, and none is significantly better after fine-tuning.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from polyseme.comparison.report.results_view import ResultsView, get_number
 from polyseme.comparison.report.scores import Measurement, Score, average, suite_measurements, task_measurements
@@ -43,19 +42,10 @@ class Use:
 
 
 USES = (
-    Use(
-        key="similarity",
-        name="Semantic similarity and search",
-        phrase="semantic search",
-        suites=("words",),
-    ),
+    Use(key="similarity", name="Semantic similarity and search", phrase="semantic search", suites=("words",)),
     Use(key="classification", name="Text classification", phrase="text classification"),
     Use(key="sequence_labelling", name="Sequence labelling", phrase="sequence labelling"),
-    Use(
-        key="pair_classification",
-        name="Sentence-pair classification",
-        phrase="sentence-pair classification",
-    ),
+    Use(key="pair_classification", name="Sentence-pair classification", phrase="sentence-pair classification"),
     Use(key="question_answering", name="Question answering", phrase="question answering"),
     Use(
         key="generation",
@@ -93,7 +83,7 @@ class Decision:
     context_required: bool = False  # whether all static families are significantly worse
     at_baseline: Sequence[Measurement] = ()  # measurements in which no family is above the baseline
     other_scales: Sequence[Measurement] = ()  # likelihoods on scales that cannot be compared
-    few_labels: Decision | None = None  # the decision at the smallest number of labels
+    few_labels: Self | None = None  # the decision at the smallest number of labels
 
     @property
     def score(self) -> Score | None:

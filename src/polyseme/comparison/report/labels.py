@@ -1,7 +1,5 @@
 """Display names and number formats of reports."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from html import escape

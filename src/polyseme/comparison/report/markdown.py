@@ -1,7 +1,5 @@
 """A comparison report in Markdown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """The report of a comparison: a stand-alone HTML page and a Markdown file, rendered from the results alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -15,13 +13,7 @@ from polyseme.comparison.report.charts import (
     family_badge,
 )
 from polyseme.comparison.report.decision import Decision
-from polyseme.comparison.report.labels import (
-    escape_text,
-    family_name,
-    format_budget,
-    format_score,
-    truncate,
-)
+from polyseme.comparison.report.labels import escape_text, family_name, format_budget, format_score, truncate
 from polyseme.comparison.report.markdown import write_markdown
 from polyseme.comparison.report.panels import draw_examples, draw_neighbours
 from polyseme.comparison.report.pareto import COSTS, draw_pareto_front, find_qualities

@@ -1,7 +1,5 @@
 """Qualitative results side by side: nearest neighbours, generated text and masked-token predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """Quality against cost: the families that no other family beats in both."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Typed view of the results of a comparison; malformed and unknown values count as missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,8 +6,6 @@ seeds share: p (1 - p) / n for proportions of n items, and (1 - r²)² / (n - 1)
 differences are overestimated rather than underestimated.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

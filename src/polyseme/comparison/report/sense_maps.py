@@ -1,7 +1,5 @@
 """Sense maps: two-dimensional projections of the occurrences of ambiguous words, one map per family."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape

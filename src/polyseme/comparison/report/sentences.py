@@ -1,7 +1,5 @@
 """Recommendations in words: the summary, the explanation of each decision, and the limitations."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The tables of a report: scores, costs, commands and evaluation settings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

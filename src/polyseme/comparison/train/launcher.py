@@ -1,7 +1,5 @@
 """Pretraining jobs: each family is trained by a child process that runs the command printed in the report."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 import subprocess

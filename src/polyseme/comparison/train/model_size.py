@@ -10,8 +10,6 @@ budgets were not equal (four minutes of one core, ten for the smallest). Repeate
 which it contributes little (Muennighoff et al., 2023).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -43,10 +41,7 @@ class TrainingPlan:
 
 
 def plan_training(
-    family: str,
-    settings: ComparisonConfig,
-    trial_of: Callable[[str], TrialRun],
-    recipe_of: Callable[[str], Recipe],
+    family: str, settings: ComparisonConfig, trial_of: Callable[[str], TrialRun], recipe_of: Callable[[str], Recipe]
 ) -> TrainingPlan:
     """Choose the size of a family and its number of steps; `trial_of` and `recipe_of` take a size."""
     seconds = settings.processor_seconds

@@ -1,7 +1,5 @@
 """Training plans: the recipe, the size, the number of steps and the command of each family."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ and the resulting milestones are cached along with the trials for each recipe, t
 to the same steps from the second time on.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json
@@ -116,7 +114,7 @@ def measure(recipe: Recipe, limit: float) -> TrialRun:
     from polyseme.training.pretraining import PretrainingSession
 
     started = time.perf_counter()
-    session = PretrainingSession.prepare(recipe)
+    session = PretrainingSession.start(recipe, None)
     preparation = time.perf_counter() - started - session.start_seconds
     source = session.source
     step_tokens, corpus_tokens = source.num_rows * source.length, source.store.num_tokens
