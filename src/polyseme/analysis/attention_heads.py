@@ -5,8 +5,6 @@ are excluded. In a causal model later queries see more keys, so compare the weig
 under uniform attention, the mean of 1/t, and use evenness, the entropy of a query relative to its maximum, ln t.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

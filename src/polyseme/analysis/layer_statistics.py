@@ -1,14 +1,11 @@
-"""Statistics of layers in probing results: centre of gravity, KL from uniform, expected layer (Tenney et al., ACL
-2019)."""
-
-from __future__ import annotations
+"""Probing statistics of layers: centre of gravity, KL divergence, expected layer (Tenney et al., ACL 2019)."""
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 
 def centre_of_gravity(weights: Sequence[float]) -> float:
@@ -33,9 +30,9 @@ def expected_layer(scores: Sequence[float], *, min_gain: float = 0.0) -> float |
     """
     differences = gains(scores)
     total = math.fsum(differences)
-    return (
-        math.fsum(layer * gain for layer, gain in enumerate(differences, start=1)) / total if total > min_gain else None
-    )
+    if total <= min_gain:
+        return None
+    return math.fsum(layer * gain for layer, gain in enumerate(differences, start=1)) / total
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +43,16 @@ class MeanStd:
     std: float | None = None
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> MeanStd:
+    def of(cls, values: Sequence[float]) -> Self:
         return cls(mean=statistics.fmean(values), std=statistics.stdev(values) if len(values) > 1 else None)
+
+    @property
+    def low(self) -> float:
+        return self.mean - (self.std or 0.0)
+
+    @property
+    def high(self) -> float:
+        return self.mean + (self.std or 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +100,8 @@ class ProbeResult:
         """The result as JSON."""
         fields: dict[str, Any] = {name: getattr(self, name) for name in _JSON_FIELDS}
         fields["layers"] = [
-            {"layer": layer, "weight": self.layer_weights[layer], "score": self.scores[layer]}
-            | ({"gain": self.gains[layer - 1]} if layer else {})
-            for layer in range(self.num_layers)
+            {"layer": layer, "weight": weight, "score": score} | ({"gain": self.gains[layer - 1]} if layer else {})
+            for layer, (weight, score) in enumerate(zip(self.layer_weights, self.scores, strict=True))
         ]
         rounded: dict[str, Any] = _rounded(fields)
         return rounded
@@ -115,7 +119,10 @@ def summarize(results: Sequence[SeedResult], *, num_dev: int, **fields: Any) -> 
     The expected layer is a ratio and therefore computed from the mean scores; it is None if all layers together gain
     less than the standard error of a score.
     """
-    scores = [MeanStd.of(column) for column in zip(*(result.scores for result in results), strict=True)]
+    def by_layer(values: Iterable[Sequence[float]]) -> list[MeanStd]:
+        return [MeanStd.of(layer) for layer in zip(*values, strict=True)]
+
+    scores = by_layer(result.scores for result in results)
     standard_error = math.sqrt(max(0.0, scores[-1].mean * (1 - scores[-1].mean)) / num_dev)
     layer = expected_layer([score.mean for score in scores], min_gain=standard_error)
     by_seed = [expected_layer(result.scores, min_gain=standard_error) for result in results]
@@ -126,11 +133,9 @@ def summarize(results: Sequence[SeedResult], *, num_dev: int, **fields: Any) -> 
         num_seeds=len(results),
         uniform_score=MeanStd.of([result.uniform_score for result in results]),
         scale=MeanStd.of([result.scale for result in results]),
-        layer_weights=[
-            MeanStd.of(column) for column in zip(*(result.layer_weights for result in results), strict=True)
-        ],
+        layer_weights=by_layer(result.layer_weights for result in results),
         scores=scores,
-        gains=[MeanStd.of(column) for column in zip(*(gains(result.scores) for result in results), strict=True)],
+        gains=by_layer(gains(result.scores) for result in results),
         centre_of_gravity=MeanStd.of([centre_of_gravity(result.layer_weights) for result in results]),
         kl_from_uniform=MeanStd.of([kl_from_uniform(result.layer_weights) for result in results]),
         expected_layer=None if layer is None else MeanStd(mean=layer, std=std),

@@ -5,8 +5,6 @@ occurrence is found by search, or given by the column `index` (of space-separate
 and `end` (in characters). The column `word` restricts a row to a word.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

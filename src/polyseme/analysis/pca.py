@@ -1,7 +1,5 @@
 """Principal component analysis in two dimensions."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from polyseme.arrays import AnyFloats, Doubles

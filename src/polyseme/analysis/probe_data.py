@@ -1,10 +1,9 @@
 """Probing datasets: train and dev sentences with labelled spans, and the label set of a task."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import torch
@@ -75,7 +74,7 @@ class LabelSet:
     outside: int | None  # the label O of entity tags, which metrics ignore
 
     @classmethod
-    def of(cls, targets: Sequence[Sequence[str]], source: str) -> LabelSet:
+    def of(cls, targets: Sequence[Sequence[str]], source: str) -> Self:
         """The label set of training targets."""
         names = sorted({name for labels in targets for name in labels})
         multi_label = any(len(labels) != 1 for labels in targets)

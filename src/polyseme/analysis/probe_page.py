@@ -4,10 +4,8 @@ A cell is one task on one model. The SVG file is a grid of cells, tasks by model
 of its own, which adapts to the width of the screen.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -21,7 +19,6 @@ from polyseme.system.io_errors import writable
 
 _WIDTH, _HEIGHT, _SHORT_HEIGHT, _TITLE_HEIGHT = 330, 300, 44, 34  # of a cell; a single layer has a short one
 _LEFT, _RIGHT = 46, 318  # edges of its panels
-_WEIGHTS, _GAINS = (76, 170), (216, 274)  # top and bottom of each panel
 _MAX_LAYER_LABELS = 13  # below a panel
 _MAX_TICKS = 4
 
@@ -43,61 +40,41 @@ _ABOUT = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Scale:
-    """The ranges of the axes: of weights for all cells, of gains for all models on a task."""
-
-    max_weight: float
-    min_gain: float
-    max_gain: float
-
-    @classmethod
-    def of(cls, cells: Sequence[ProbeResult], results: Sequence[ProbeResult]) -> _Scale:
-        """The scale of the cells of a task among all results."""
-        weights = [_high(weight) for result in results if result.num_layers > 1 for weight in result.layer_weights]
-        gains = [bound for result in cells for gain in result.gains for bound in (_low(gain), _high(gain))]
-        return cls(
-            max_weight=1.05 * max(weights, default=1.0),
-            min_gain=1.05 * min([0.0, *gains]),
-            max_gain=1.05 * max([1e-3, *gains]),
-        )
-
-
 def probes_svg(results: Sequence[ProbeResult]) -> str:
     """A grid of all cells as SVG; the tasks of a single model are side by side."""
-    tasks, models = _names(results)
+    tasks, models = (list(dict.fromkeys(getattr(result, name) for result in results)) for name in ("task", "model"))
     height, single_model = _TITLE_HEIGHT + _HEIGHT, len(models) == 1
     parts = []
     for index, task in enumerate(tasks):
-        cells = [result for result in results if result.task == task]
         left, top = (index * _WIDTH, 0) if single_model else (0, index * height)
         parts.append(f'<text x="{left + 14}" y="{top + 26}" font-size="16" font-weight="bold">{escape(task)}</text>')
-        for result in cells:
-            x = left + models.index(result.model) * _WIDTH
-            parts += [
-                f'<g transform="translate({x} {top + _TITLE_HEIGHT})">',
-                *_cell(result, _Scale.of(cells, results)),
-                "</g>",
-            ]
+        for result in results:
+            if result.task == task:
+                x = left + models.index(result.model) * _WIDTH
+                parts += [f'<g transform="translate({x} {top + _TITLE_HEIGHT})">', *_cell(result, results), "</g>"]
     num_columns, num_rows = (len(tasks), 1) if single_model else (len(models), len(tasks))
     return _svg(parts, _WIDTH * num_columns, height * num_rows, "Probing results by layer")
 
 
 def probe_page(results: Sequence[ProbeResult]) -> str:
     """A stand-alone page with charts and tables."""
-    tasks, _ = _names(results)
+    tasks = dict.fromkeys(result.task for result in results)
     title = f"Probing by layer: {', '.join(tasks)}"
     parts = [f"<h1>{escape(title)}</h1>", f"<p>{escape(_ABOUT)}</p>"]
     for task in tasks:
         cells = [result for result in results if result.task == task]
-        scale, first = _Scale.of(cells, results), cells[0]
+        first = cells[0]
+        seeds = "one seed" if first.num_seeds == 1 else f"mean and standard deviation of {first.num_seeds} seeds"
         parts.append(f"<h2>{escape(task)}</h2>")
         parts.append(
             f'<p class="faint">{first.num_labels:,} labels; {first.num_train:,} training and {first.num_dev:,} dev '
-            f"targets; {_seeds(first.num_seeds)}; majority baseline {first.majority_baseline:.3f} "
+            f"targets; {seeds}; majority baseline {first.majority_baseline:.3f} "
             f"({escape(first.metric)})</p>"
         )
-        charts = [_svg(list(_cell(result, scale)), _WIDTH, _height(result), _summary(result)) for result in cells]
+        charts = []
+        for result in cells:
+            height = _HEIGHT if result.num_layers > 1 else _SHORT_HEIGHT
+            charts.append(_svg(_cell(result, results), _WIDTH, height, _summary(result)))
         parts.append(f'<div class="cells">{"".join(charts)}</div>')
         parts.append(pages.table(METRIC_COLUMNS, [metric_row(result) for result in cells]))
         rows = [row for result in cells for row in layer_rows(result)]
@@ -163,19 +140,6 @@ def format_mean_std(value: MeanStd | None, digits: int = 3) -> str:
     return f"{round(value.mean, digits) + 0.0:.{digits}f}{std}"  # + 0.0 removes the sign of -0
 
 
-def _names(results: Sequence[ProbeResult]) -> tuple[list[str], list[str]]:
-    tasks, models = (dict.fromkeys(getattr(result, name) for result in results) for name in ("task", "model"))
-    return list(tasks), list(models)
-
-
-def _seeds(count: int) -> str:
-    return "one seed" if count == 1 else f"mean and standard deviation of {count} seeds"
-
-
-def _height(result: ProbeResult) -> int:
-    return _HEIGHT if result.num_layers > 1 else _SHORT_HEIGHT
-
-
 def _summary(result: ProbeResult) -> str:
     if result.num_layers == 1:
         return f"{result.model}, {result.task}: one layer, {result.metric} {format_mean_std(result.score)}"
@@ -192,102 +156,90 @@ def _headline(result: ProbeResult) -> str:
     return f"{result.metric} {result.score.mean:.3f} (layer 0 {layer_0:.3f}, uniform weights {uniform:.3f})"
 
 
-def _svg(parts: Sequence[str], width: int, height: int, description: str) -> str:
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-            f'aria-label="{escape(description)}" font-family="sans-serif" font-size="11">',
-            f'<rect class="ground" width="{width}" height="{height}" fill="white"/>',
-            *parts,
-            "</svg>",
-            "",
-        ]
+def _svg(parts: Iterable[str], width: int, height: int, description: str) -> str:
+    header = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(description)}" font-family="sans-serif" font-size="11">'
     )
+    ground = f'<rect class="ground" width="{width}" height="{height}" fill="white"/>'
+    return "\n".join([header, ground, *parts, "</svg>", ""])
 
 
-def _cell(result: ProbeResult, scale: _Scale) -> Iterator[str]:
-    yield f'<text x="14" y="16" font-size="13" font-weight="bold">{escape(_shorten(result.model))}</text>'
+def _cell(result: ProbeResult, results: Sequence[ProbeResult]) -> Iterator[str]:
+    """The chart of a result; weights have the same scale in all charts, gains in all charts of a task."""
+    model = result.model if len(result.model) <= 40 else f"{result.model[:39]}…"
+    yield f'<text x="14" y="16" font-size="13" font-weight="bold">{escape(model)}</text>'
     yield f'<text class="faint" x="14" y="33" fill="{_FAINT}">{escape(_headline(result))}</text>'
     if result.num_layers == 1:
         return
-    step = (_RIGHT - _LEFT) / result.num_layers
-    weight_range, gain_range = (0.0, scale.max_weight), (scale.min_gain, scale.max_gain)
+    max_weight = max(weight.high for one in results if one.num_layers > 1 for weight in one.layer_weights)
+    gains = [gain for one in results if one.task == result.task for gain in one.gains]
+    min_gain, max_gain = min([0.0, *(gain.low for gain in gains)]), max([1e-3, *(gain.high for gain in gains)])
 
-    def x_of(layer: float) -> float:
-        return _LEFT + step * (layer + 0.5)
-
-    yield from _axis("weight", *_WEIGHTS, *weight_range)
-    yield from _bars("bar", _BAR, result.layer_weights, 0, _WEIGHTS, weight_range, x_of, step)
-    y = _y_of(1 / result.num_layers, *_WEIGHTS, *weight_range)
+    weight_panel = _Panel(top=76, bottom=170, low=0.0, high=1.05 * max_weight, num_layers=result.num_layers)
+    yield from weight_panel.axis("weight")
+    yield from weight_panel.bars("bar", _BAR, result.layer_weights)
+    y = weight_panel.y(1 / result.num_layers)
     yield f'<path class="even" d="M{_LEFT} {y:.1f}H{_RIGHT}" stroke="{_FAINT}" stroke-dasharray="4 3"/>'
-    yield from _marker("centre of gravity", result.centre_of_gravity, x_of, _WEIGHTS)
+    yield from weight_panel.marker("centre of gravity", result.centre_of_gravity)
 
-    yield from _axis("gain", *_GAINS, *gain_range)
-    yield from _bars("gain", _GAIN, result.gains, 1, _GAINS, gain_range, x_of, step)
-    yield from _marker("expected layer", result.expected_layer, x_of, _GAINS)
-    every = -(-result.num_layers // _MAX_LAYER_LABELS)
-    for bottom in (_WEIGHTS[1], _GAINS[1]):
-        yield f'<text class="faint" x="14" y="{bottom + 14}" fill="{_FAINT}">layer</text>'
-        for layer in range(0, result.num_layers, every):
-            yield f'<text x="{x_of(layer):.1f}" y="{bottom + 14}" text-anchor="middle">{layer}</text>'
+    gain_panel = _Panel(top=216, bottom=274, low=1.05 * min_gain, high=1.05 * max_gain, num_layers=result.num_layers)
+    yield from gain_panel.axis("gain")
+    yield from gain_panel.bars("gain", _GAIN, result.gains, first=1)
+    yield from gain_panel.marker("expected layer", result.expected_layer)
+    for panel in (weight_panel, gain_panel):
+        yield from panel.layer_labels()
 
 
-def _axis(name: str, top: int, bottom: int, low: float, high: float) -> Iterator[str]:
-    yield f'<text class="faint" x="14" y="{top - 14}" fill="{_FAINT}">{name}</text>'
-    ticks = nice_ticks(low, high)
-    every = -(-len(ticks) // _MAX_TICKS)
-    for tick in ticks[ticks.index(0.0) % every :: every]:
-        y = _y_of(tick, top, bottom, low, high)
-        yield f'<path class="grid" d="M{_LEFT} {y:.1f}H{_RIGHT}" stroke="{_LINE}"/>'
-        yield f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>'
+@dataclass(frozen=True, kw_only=True)
+class _Panel:
+    """One of the two panels of a chart: layers from left to right, values from `low` to `high`."""
 
+    top: int
+    bottom: int
+    low: float
+    high: float
+    num_layers: int
 
-def _bars(
-    kind: str,
-    colour: str,
-    values: Sequence[MeanStd],
-    first: int,
-    panel: tuple[int, int],
-    bounds: tuple[float, float],
-    x_of: Callable[[float], float],
-    step: float,
-) -> Iterator[str]:
-    zero = _y_of(0.0, *panel, *bounds)
-    for layer, value in enumerate(values, start=first):
-        end = _y_of(value.mean, *panel, *bounds)
-        x, y, width, height = x_of(layer) - 0.36 * step, min(zero, end), 0.72 * step, abs(zero - end)
-        yield (
-            f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}">'
-            f"<title>layer {layer}: {format_mean_std(value)}</title></rect>"
-        )
-        if value.std:
-            upper, lower = _y_of(_high(value), *panel, *bounds), _y_of(_low(value), *panel, *bounds)
-            yield f'<path class="whisker" d="M{x_of(layer):.1f} {upper:.1f}V{lower:.1f}" stroke="#1c1c1c"/>'
+    def x(self, layer: float) -> float:
+        return _LEFT + (_RIGHT - _LEFT) / self.num_layers * (layer + 0.5)
 
+    def y(self, value: float) -> float:
+        return self.top + (self.bottom - self.top) * (self.high - value) / (self.high - self.low)
 
-def _marker(name: str, value: MeanStd | None, x_of: Callable[[float], float], panel: tuple[int, int]) -> Iterator[str]:
-    """A position between layers: a triangle above the panel, a line through it, and the value on the right."""
-    top, bottom = panel
-    yield f'<text x="{_RIGHT}" y="{top - 14}" text-anchor="end">'
-    yield f'<tspan class="mark" fill="{_MARKER}">▼</tspan> {name} {format_mean_std(value, 2)}</text>'
-    if value is None:
-        return
-    x = min(max(x_of(value.mean), _LEFT), _RIGHT)  # with negative gains it may lie outside
-    yield f'<path class="marked" d="M{x:.1f} {top}V{bottom}" stroke="{_MARKER}" stroke-width="1.5"/>'
-    yield f'<path class="mark" d="M{x:.1f} {top}l-5 -8h10z" fill="{_MARKER}"/>'
+    def axis(self, name: str) -> Iterator[str]:
+        yield f'<text class="faint" x="14" y="{self.top - 14}" fill="{_FAINT}">{name}</text>'
+        ticks = nice_ticks(self.low, self.high)
+        every = -(-len(ticks) // _MAX_TICKS)
+        for tick in ticks[ticks.index(0.0) % every :: every]:
+            y = self.y(tick)
+            yield f'<path class="grid" d="M{_LEFT} {y:.1f}H{_RIGHT}" stroke="{_LINE}"/>'
+            yield f'<text x="{_LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{tick:g}</text>'
 
+    def layer_labels(self) -> Iterator[str]:
+        yield f'<text class="faint" x="14" y="{self.bottom + 14}" fill="{_FAINT}">layer</text>'
+        for layer in range(0, self.num_layers, -(-self.num_layers // _MAX_LAYER_LABELS)):
+            yield f'<text x="{self.x(layer):.1f}" y="{self.bottom + 14}" text-anchor="middle">{layer}</text>'
 
-def _y_of(value: float, top: int, bottom: int, low: float, high: float) -> float:
-    return top + (bottom - top) * (high - value) / (high - low)
+    def bars(self, kind: str, colour: str, values: Sequence[MeanStd], *, first: int = 0) -> Iterator[str]:
+        step, zero = (_RIGHT - _LEFT) / self.num_layers, self.y(0.0)
+        for layer, value in enumerate(values, start=first):
+            x, end = self.x(layer), self.y(value.mean)
+            yield (
+                f'<rect class="{kind}" x="{x - 0.36 * step:.1f}" y="{min(zero, end):.1f}" width="{0.72 * step:.1f}" '
+                f'height="{abs(zero - end):.1f}" fill="{colour}">'
+                f"<title>layer {layer}: {format_mean_std(value)}</title></rect>"
+            )
+            if value.std:
+                upper, lower = self.y(value.high), self.y(value.low)
+                yield f'<path class="whisker" d="M{x:.1f} {upper:.1f}V{lower:.1f}" stroke="#1c1c1c"/>'
 
-
-def _high(value: MeanStd) -> float:
-    return value.mean + (value.std or 0.0)
-
-
-def _low(value: MeanStd) -> float:
-    return value.mean - (value.std or 0.0)
-
-
-def _shorten(name: str) -> str:
-    return name if len(name) <= 40 else f"{name[:39]}…"
+    def marker(self, name: str, value: MeanStd | None) -> Iterator[str]:
+        """A position between layers: a triangle above the panel, a line through it, and the value on the right."""
+        yield f'<text x="{_RIGHT}" y="{self.top - 14}" text-anchor="end">'
+        yield f'<tspan class="mark" fill="{_MARKER}">▼</tspan> {name} {format_mean_std(value, 2)}</text>'
+        if value is None:
+            return
+        x = min(max(self.x(value.mean), _LEFT), _RIGHT)  # with negative gains it may lie outside
+        yield f'<path class="marked" d="M{x:.1f} {self.top}V{self.bottom}" stroke="{_MARKER}" stroke-width="1.5"/>'
+        yield f'<path class="mark" d="M{x:.1f} {self.top}l-5 -8h10z" fill="{_MARKER}"/>'

@@ -5,8 +5,6 @@ with separate parameters, pools them by attention, and classifies the concatenat
 of all layers have a centre of gravity; the gains in score of probes of layers 0 to l, over l, give the expected layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

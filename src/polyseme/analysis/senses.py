@@ -4,8 +4,6 @@ A static model gives a word one vector for all senses. Layer 0 of a contextual m
 to its position; differences in higher layers come from the context.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

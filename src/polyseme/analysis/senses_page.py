@@ -1,7 +1,5 @@
 """The HTML page of sense analysis: a map of the occurrences per model, with one slider through the layers of all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 from typing import Any

@@ -1,7 +1,5 @@
 """Cached layer activations of a frozen encoder at the tokens of labelled spans."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +13,8 @@ from torch import Tensor
 from polyseme.arrays import Floats, Ids
 from polyseme.datasets.edge_probing import ProbingSentence, Span
 from polyseme.errors import ConfigError
-from polyseme.inference.model import Encoding, LoadedModel
+from polyseme.inference.encoding import Encoding
+from polyseme.inference.model import LoadedModel
 from polyseme.models.base import Encoder
 from polyseme.static_embeddings.onehot import OneHot
 from polyseme.system.formatting import format_bytes

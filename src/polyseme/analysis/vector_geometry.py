@@ -1,7 +1,5 @@
 """Cosine geometry of unit vectors: nearest neighbours, sense accuracy, silhouette, self-similarity."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """BLEU (Papineni et al., 2002), computed by sacrebleu (Post, 2018)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path

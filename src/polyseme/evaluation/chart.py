@@ -1,7 +1,5 @@
 """Dot plots of metrics with error bars of two standard errors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 

@@ -4,8 +4,6 @@ A row has an acceptable and an unacceptable sentence, and optionally the names o
 of the linguistic phenomenon and of the field. Sentences are compared by their total likelihood; a tie counts half.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import statistics

@@ -4,8 +4,6 @@ The metrics have another name on each scale, so that values on different scales 
 models have a *pseudo*-likelihood, and where a tokenizer lowercases, the scored text has no capitals.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """The result of an evaluation: a metric, its standard error, and the number of items behind it."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Words are lower-cased runs of alphanumeric characters, neither stemmed nor filtered; an ideograph is a word.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

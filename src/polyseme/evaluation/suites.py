@@ -1,7 +1,5 @@
 """The evaluation suites by name, and their options."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal

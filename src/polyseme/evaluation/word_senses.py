@@ -7,8 +7,6 @@ in both texts (as WiC; Pilehvar and Camacho-Collados, 2019): the prediction is a
 `train.tsv`, on which the layer is chosen as well.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

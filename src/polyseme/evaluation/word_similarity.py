@@ -4,8 +4,6 @@ A set is a file. A similarity set has two words and a score per line, separated 
 analogies, which have four words per line.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

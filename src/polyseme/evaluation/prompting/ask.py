@@ -1,7 +1,5 @@
 """Interactive prompting: the user's own questions with the templates of the prompting suite."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -3,8 +3,6 @@
 Choices and missing words are scored by their likelihood; everything else is generated and compared with the reference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -9,13 +9,12 @@
 | translate | `source`, `target` | a translation |
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 from polyseme.corpora.file_readers import FileReader, detect_format
 from polyseme.corpora.parallel import ParallelCorpus
@@ -60,14 +59,14 @@ class PromptSet:
     language: Language  # whose rules normalise answers for comparison
     items: list[PromptItem]
 
-    def sample(self, most: int, seed: int) -> PromptSet:
+    def sample(self, most: int, seed: int) -> Self:
         """Sample `most` questions (0: all), in order."""
         if not 0 < most < len(self.items):
             return self
         chosen = random.Random(f"{self.task} {seed}").sample(range(len(self.items)), most)
         return replace(self, items=[self.items[number] for number in sorted(chosen)])
 
-    def prompts(self, pool: PromptSet, shots: int, seed: int) -> list[str]:
+    def prompts(self, pool: Self, shots: int, seed: int) -> list[str]:
         """Precede each question by `shots` solved examples, sampled per question from the others in the pool."""
         if pool.task != self.task:
             raise DataError(

@@ -1,7 +1,5 @@
 """Prompt templates, stored as data in `templates.toml`."""
 
-from __future__ import annotations
-
 import functools
 import tomllib
 from collections.abc import Iterable
