@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from polyseme.api import adapt, finetune, pretrain
+    from polyseme.api import adapt, estimate_pretraining, finetune, pretrain
     from polyseme.batch import Batch
     from polyseme.comparison.compare import compare
     from polyseme.errors import CheckpointError, ConfigError, DataError, PolysemeError, TrainingError
@@ -28,6 +28,7 @@ _HOMES = {
     "TrainingError": "errors",
     "adapt": "api",
     "compare": "comparison.compare",
+    "estimate_pretraining": "api",
     "load": "loading",
     "finetune": "api",
     "pretrain": "api",
@@ -39,6 +40,7 @@ __all__ = [  # noqa: RUF022
     "finetune",
     "compare",
     "load",
+    "estimate_pretraining",
     "Pretrained",
     "Batch",
     "PolysemeError",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar, overload
+from typing import Any, Generic, TypeVar
 
 from polyseme.errors import ConfigError
 from polyseme.loading import load
@@ -65,48 +65,6 @@ class TrainingEstimate:
     seconds: float  # after the text is prepared
 
 
-@overload
-def pretrain(
-    family: str,
-    *,
-    out: str | Path,
-    corpus: Texts = ...,
-    dev: Texts = ...,
-    target: Paths = ...,
-    dev_target: Paths = ...,
-    size: str = ...,
-    budget: str | None = ...,
-    recipe: str = ...,
-    seed: int = ...,
-    masking: str | None = ...,
-    settings: Sequence[str] = ...,
-    column: str = ...,
-    resume: bool = ...,
-    dry_run: Literal[False] = ...,
-) -> Pretrained: ...
-
-
-@overload
-def pretrain(
-    family: str,
-    *,
-    out: str | Path,
-    corpus: Texts = ...,
-    dev: Texts = ...,
-    target: Paths = ...,
-    dev_target: Paths = ...,
-    size: str = ...,
-    budget: str | None = ...,
-    recipe: str = ...,
-    seed: int = ...,
-    masking: str | None = ...,
-    settings: Sequence[str] = ...,
-    column: str = ...,
-    resume: bool = ...,
-    dry_run: Literal[True],
-) -> TrainingEstimate: ...
-
-
 def pretrain(
     family: str,
     *,
@@ -123,8 +81,7 @@ def pretrain(
     settings: Sequence[str] = (),
     column: str = "text",
     resume: bool = False,
-    dry_run: bool = False,
-) -> Pretrained | TrainingEstimate:
+) -> Pretrained:
     """Pretrain a model on raw text.
 
     Args:
@@ -146,66 +103,64 @@ def pretrain(
         settings: Any setting of the recipe, such as "training.learning_rate=3e-4".
         column: Column of the text in jsonl, csv, tsv and parquet.
         resume: Resume the run in `out` if there is one; all other options are then those that it was started with.
-        dry_run: Estimate parameters, memory, steps and time, and write nothing.
 
     Returns:
-        The trained model, or a `TrainingEstimate` where `dry_run` is set.
+        The trained model.
 
     Example:
         >>> import polyseme as ps
         >>> model = ps.pretrain("bert", corpus="docstrings", size="tiny", budget="30s", out="runs/bert")
         >>> predictions = model.fill("The [MASK] is here.")
     """
-    options: dict[str, Any] = {
-        "corpus": corpus,
-        "dev": dev,
-        "target": target,
-        "dev_target": dev_target,
-        "size": size,
-        "budget": budget,
-        "recipe": recipe,
-        "seed": seed,
-        "masking": masking,
-        "settings": settings,
-        "column": column,
-    }
-    if dry_run:
-        if resume:
-            raise ConfigError("dry_run and resume exclude each other; omit one")
-        return estimate_pretraining(family, **options)
-    return _train(open_pretraining(family, out=out, **options, resume=resume))
+    return _train(
+        open_pretraining(
+            family,
+            out=out,
+            corpus=corpus,
+            dev=dev,
+            target=target,
+            dev_target=dev_target,
+            size=size,
+            budget=budget,
+            recipe=recipe,
+            seed=seed,
+            masking=masking,
+            settings=settings,
+            column=column,
+            resume=resume,
+        )
+    )
 
 
 def open_pretraining(
-    family: str,
-    *,
-    out: str | Path,
-    resume: bool = False,
-    watch: Watch = nullcontext,
-    **options: Any,
+    family: str, *, out: str | Path, resume: bool = False, watch: Watch = nullcontext, **options: Any
 ) -> OpenedRun[PretrainingSession]:
     """Start or resume the run of `pretrain`; `watch` surrounds the reading of the corpus."""
     keep_freed_memory()
-    out = Path(out)
-    command = _command_line(pretrain, (family,), {**options, "out": out, "resume": resume})
+    out, options = Path(out), _with_defaults(pretrain, options)
+    command = _command_line(pretrain, family, options | {"out": out, "resume": resume})
     if resume and (out / RECIPE).exists():
         previous = Recipe.load(out)
         if previous.family != family or previous.training.base_model:
-            verb = (
-                f"adapt {previous.training.base_model}"
-                if previous.training.base_model
-                else "pretrain " + previous.family
-            )
-            raise ConfigError(f"{out} is a run of polyseme {verb}; resume it with that command")
+            raise _other_run(out, previous)
         return OpenedRun(session=_resume(PretrainingSession, out, pretrain, options, watch), command=command)
-    recipe = _pretraining_recipe(family, **options)
+    recipe = _pretraining_recipe(family, options)
     session = PretrainingSession.start(recipe, out, vectors=open_recipe_embeddings(recipe), watch=watch)
     return OpenedRun(session=session, command=command)
 
 
 def estimate_pretraining(family: str, **options: Any) -> TrainingEstimate:
-    """Measure a few steps on a sample of the corpus and estimate what `pretrain` would take."""
-    session, step_time = PretrainingSession.dry_run(_pretraining_recipe(family, **options))
+    """Estimate the parameters, memory, steps and time of `pretrain` with these options; nothing is written.
+
+    A few steps are measured on a sample of the corpus.
+
+    Example:
+        >>> import polyseme as ps
+        >>> estimate = ps.estimate_pretraining("bert", corpus="docstrings", size="tiny", budget="30s")
+        >>> estimate.parameters
+        1250000
+    """
+    session, step_time = PretrainingSession.dry_run(_pretraining_recipe(family, _with_defaults(pretrain, options)))
     size = measure_size(session.recipe)
     return TrainingEstimate(
         parameters=size.parameters,
@@ -216,31 +171,17 @@ def estimate_pretraining(family: str, **options: Any) -> TrainingEstimate:
     )
 
 
-def _pretraining_recipe(
-    family: str,
-    *,
-    corpus: Texts,
-    dev: Texts,
-    target: Paths,
-    dev_target: Paths,
-    size: str,
-    budget: str | None,
-    recipe: str,
-    seed: int,
-    masking: str | None,
-    settings: Sequence[str],
-    column: str,
-) -> Recipe:
-    data = {
-        "corpus": _paths(corpus),
-        "dev": _paths(dev),
-        "target": _paths(target),
-        "dev_target": _paths(dev_target),
-        "column": column,
-    }
-    objective: dict[str, Any] = {"masking": masking, "stages": []} if masking else {}
+def _pretraining_recipe(family: str, options: Mapping[str, Any]) -> Recipe:
+    masking = options["masking"]
     return sized_recipe(
-        family, size, settings, recipe=recipe, data=data, training=_budget_and_seed(budget, seed), objective=objective
+        family,
+        options["size"],
+        options["settings"],
+        recipe=options["recipe"],
+        data={name: _paths(options[name]) for name in ("corpus", "dev", "target", "dev_target")}
+        | {"column": options["column"]},
+        training=_budget_and_seed(options),
+        objective={"masking": masking, "stages": []} if masking else {},
     )
 
 
@@ -279,46 +220,38 @@ def adapt(
         >>> import polyseme as ps
         >>> model = ps.adapt("runs/bert", corpus="clinic.txt", new_words=100, budget="60s", out="runs/clinic")
     """
-    options: dict[str, Any] = {
-        "corpus": corpus,
-        "dev": dev,
-        "budget": budget,
-        "new_words": new_words,
-        "seed": seed,
-        "settings": settings,
-        "column": column,
-    }
-    return _train(open_adaptation(model, out=out, **options, resume=resume))
+    return _train(
+        open_adaptation(
+            model,
+            out=out,
+            corpus=corpus,
+            dev=dev,
+            budget=budget,
+            new_words=new_words,
+            seed=seed,
+            settings=settings,
+            column=column,
+            resume=resume,
+        )
+    )
 
 
 def open_adaptation(
-    model: str | Path,
-    *,
-    out: str | Path,
-    resume: bool = False,
-    watch: Watch = nullcontext,
-    **options: Any,
+    model: str | Path, *, out: str | Path, resume: bool = False, watch: Watch = nullcontext, **options: Any
 ) -> OpenedRun[PretrainingSession]:
     """Start or resume the run of `adapt`; `watch` surrounds the reading of the corpus."""
     keep_freed_memory()
-    out = Path(out)
-    command = _command_line(adapt, (str(model),), {**options, "out": out, "resume": resume})
+    out, options = Path(out), _with_defaults(adapt, options)
+    command = _command_line(adapt, model, options | {"out": out, "resume": resume})
     if resume and (out / RECIPE).exists():
         previous = Recipe.load(out)
         if previous.training.base_model != _base_name(model):
-            raise ConfigError(f"{out} is a run of polyseme {_started_by(previous)}; resume it with that command")
+            raise _other_run(out, previous)
         return OpenedRun(session=_resume(PretrainingSession, out, adapt, options, watch), command=command)
-    base_model = open_base_model(model)
-    recipe = base_model.adaptation_recipe(
-        options["settings"],
-        data={
-            "corpus": _paths(options["corpus"]),
-            "dev": _paths(options["dev"]),
-            "column": options["column"],
-        },
-        training=_budget_and_seed(options["budget"], options["seed"]),
-    )
-    session = PretrainingSession.start(recipe, out, base=base_model, num_words=options["new_words"], watch=watch)
+    base = open_base_model(model)
+    data = {"corpus": _paths(options["corpus"]), "dev": _paths(options["dev"]), "column": options["column"]}
+    recipe = base.adaptation_recipe(options["settings"], data=data, training=_budget_and_seed(options))
+    session = PretrainingSession.start(recipe, out, base=base, num_words=options["new_words"], watch=watch)
     return OpenedRun(session=session, command=command)
 
 
@@ -370,17 +303,19 @@ def finetune(
         'positive'
     """
     runs = plan_finetuning_runs(out, labels=labels, seeds=seeds, seed=seed)
-    options: dict[str, Any] = {
-        "train": train,
-        "dev": dev,
-        "task": task,
-        "method": method,
-        "unlabelled": unlabelled,
-        "budget": budget,
-        "columns": columns,
-        "settings": settings,
-    }
-    for opened in open_finetuning(model, runs, **options, resume=resume):
+    for opened in open_finetuning(
+        model,
+        runs,
+        train=train,
+        dev=dev,
+        task=task,
+        method=method,
+        unlabelled=unlabelled,
+        budget=budget,
+        columns=columns,
+        settings=settings,
+        resume=resume,
+    ):
         _run_steps(opened)
     if len(runs) > 1:
         summarize(Path(out), runs)
@@ -394,59 +329,33 @@ def plan_finetuning_runs(out: str | Path, *, labels: Labels = "all", seeds: int 
 
 
 def open_finetuning(
-    model: str | Path,
-    runs: Sequence[SweepRun],
-    *,
-    train: Files | None,
-    dev: Files | None,
-    task: str | Mapping[str, str] | None,
-    method: str,
-    unlabelled: str | Path | None,
-    budget: str | None,
-    columns: Mapping[str, str] | None,
-    settings: Sequence[str],
-    resume: bool = False,
+    model: str | Path, runs: Sequence[SweepRun], *, resume: bool = False, **options: Any
 ) -> Iterator[OpenedRun[FineTuningSession]]:
     """Start or resume the runs of `finetune` that are not finished, one after another."""
     keep_freed_memory()
     base: BaseModel | None = None
-    options: dict[str, Any] = {
-        "train": train,
-        "dev": dev,
-        "task": task,
-        "method": method,
-        "unlabelled": unlabelled or "",
-        "budget": budget,
-        "columns": columns,
-        "settings": settings,
-        "resume": resume,
-    }
     for run in runs:
         if resume and run.done:
             continue
-        of_run = {"out": run.folder, "labels": run.num_labels or "all", "seed": run.seed}
-        command = _command_line(finetune, (str(model),), {**options, **of_run})
+        of_run = {"out": run.folder, "labels": run.num_labels or "all", "seed": run.seed, "resume": resume}
+        options = _with_defaults(finetune, options | of_run)
+        command = _command_line(finetune, model, options)
         if resume and (run.folder / RECIPE).exists():
             yield OpenedRun(session=FineTuningSession.resume(run.folder), command=command)
             continue
-        if not train:
+        if not options["train"]:
             raise ConfigError("finetune needs training data; name a labelled file with --train")
         base = base or open_base_model(model)
-        kinds, train_files, dev_files = name_tasks(task, train, dev, columns or {})
-        data = {
-            "train": train_files,
-            "dev": dev_files,
-            "unlabelled": str(unlabelled or ""),
-            "columns": dict(columns or {}),
-            "num_labels": run.num_labels,
-        }
+        columns = dict(options["columns"] or {})
+        kinds, train, dev = name_tasks(options["task"], options["train"], options["dev"], columns)
         values = plan_finetuning(
             base,
             kinds,
-            settings,
-            data=data,
-            finetuning={"method": method},
-            training=_budget_and_seed(budget, run.seed),
+            options["settings"],
+            data={"train": train, "dev": dev, "unlabelled": str(options["unlabelled"] or ""), "columns": columns}
+            | {"num_labels": run.num_labels},
+            finetuning={"method": options["method"]},
+            training=_budget_and_seed(options),
         )
         yield OpenedRun(session=FineTuningSession.start(values, run.folder, base), command=command)
 
@@ -479,17 +388,25 @@ def open_recipe_embeddings(recipe: Recipe) -> PretrainedEmbeddings | None:
     return open_embeddings(path) if path else None
 
 
-def _started_by(recipe: Recipe) -> str:
+def _other_run(out: Path, recipe: Recipe) -> ConfigError:
     base = recipe.training.base_model
-    return f"adapt {base}" if base else f"pretrain {recipe.family}"
+    command = f"adapt {base}" if base else f"pretrain {recipe.family}"
+    return ConfigError(f"{out} is a run of polyseme {command}; resume it with that command")
 
 
 def _base_name(path: str | Path) -> str:
     return str(path) if str(path).startswith("hf:") else str(Path(path).absolute())
 
 
-def _budget_and_seed(budget: str | None, seed: int) -> dict[str, Any]:
-    return {"seed": seed} | ({"budget": budget} if budget else {})
+def _budget_and_seed(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {"seed": options["seed"]} | ({"budget": options["budget"]} if options["budget"] else {})
+
+
+def _with_defaults(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a call, with the defaults of the function for those that are not given."""
+    bound = inspect.signature(function).bind_partial(**options)
+    bound.apply_defaults()
+    return bound.arguments
 
 
 def _resume(
@@ -517,18 +434,15 @@ def _run_steps(opened: OpenedRun[Any]) -> None:
     opened.finish()
 
 
-def _command_line(function: Callable[..., Any], arguments: Sequence[str], options: Mapping[str, Any]) -> str:
+def _command_line(function: Callable[..., Any], model: str | Path, options: Mapping[str, Any]) -> str:
     """The command line that is equivalent to a call: options in the order of the signature, without defaults."""
-    words = ["polyseme", function.__name__, *arguments]
+    words = ["polyseme", function.__name__, str(model)]
     for name, parameter in inspect.signature(function).parameters.items():
         value = options.get(name, parameter.default)
-        if name not in options or value == parameter.default or value in (None, "", (), [], {}):
+        if value in (parameter.default, None, "", (), [], {}) or name not in options:
             continue
-        if value is True:
-            words.append(_flag(name))
-            continue
-        values = _paths(value) if not isinstance(value, int) else [str(value)]
-        words += [word for text in values for word in (_flag(name), text)]
+        texts = [""] if value is True else [str(value)] if isinstance(value, int) else _paths(value)
+        words += [word for text in texts for word in (_flag(name), text) if word]
     return shlex.join(words)
 
 

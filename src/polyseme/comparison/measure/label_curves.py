@@ -76,16 +76,12 @@ class FineTuner:
             started = time.perf_counter()
             values = []
             for seed in seeds:
-                model = self.finetune(num_labels=number, seed=seed, steps=steps)
+                shutil.rmtree(self.folder, ignore_errors=True)  # left over from a crash
+                model = finetune(self.model, labels=number, seed=seed, out=self.folder, **self._options(steps))
                 shutil.rmtree(self.folder, ignore_errors=True)
                 (head,) = model.tasks.values()
                 values.append(head.score(model.predict(gold), gold)[self.dataset.metric])
             yield _row(self.dataset, "fine_tuning", number, values, time.perf_counter() - started, steps=steps)
-
-    def finetune(self, *, num_labels: int, seed: int, steps: int) -> Pretrained:
-        """Fine-tune once; the model stays in the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)  # left over from a crash
-        return finetune(self.model, labels=num_labels or "all", seed=seed, out=self.folder, **self._options(steps))
 
     def step_seconds(self) -> float:
         """Processor time per step, measured once per machine for all models of the same shape."""
