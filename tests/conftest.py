@@ -1,6 +1,7 @@
 """Fixtures for all tests: a separate cache, and a small corpus."""
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -20,10 +21,22 @@ WORDS = (
 )
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use a separate cache."""
-    monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+@pytest.fixture(autouse=True, scope="session")
+def _session_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep session fixtures out of the user's cache."""
+    yield from _fresh_cache(tmp_path_factory)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _module_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A cache per test module, so that no module finds what another has left."""
+    yield from _fresh_cache(tmp_path_factory)
+
+
+def _fresh_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("POLYSEME_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def little_documents() -> list[str]:
