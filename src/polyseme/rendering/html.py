@@ -1,7 +1,5 @@
 """Stand-alone HTML pages: one file with its style, script and data, and no request to any server."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import escape
@@ -43,18 +41,18 @@ button, select, input {{ font: inherit; color: inherit; background: var(--panel)
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
-def page(title: str, body: str, *, data: Any = None, script: str = "", style: str = "", language: str = "en") -> str:
+def page(title: str, body: str, *, data: Any = None, script: str = "", style: str = "") -> str:
     """A page with some HTML; its script finds the data as JSON in the element with the id `data`."""
     parts = [
         "<!doctype html>",
-        f'<html lang="{language}"><head><meta charset="utf-8">',
+        '<html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head><body>",
         body,
     ]
     if data is not None:
-        parts.append(f'<script type="application/json" id="data">{embed_json(data)}</script>')
+        parts.append(f'<script type="application/json" id="data">{_embed_json(data)}</script>')
     if script:
         parts.append(f'<script type="module">{script}</script>')
     return "\n".join([*parts, "</body></html>", ""])
@@ -67,11 +65,10 @@ def read_asset(name: str) -> str:
 
 def bundle_modules(*names: str) -> str:
     """Concatenate JavaScript modules, whose order replaces their imports, for a page that cannot fetch them."""
-    scripts = map(read_asset, names)
-    return "".join(re.sub(r"^import .*\n", "", script, flags=re.MULTILINE) for script in scripts)
+    return re.sub(r"^import .*\n", "", "".join(map(read_asset, names)), flags=re.MULTILINE)
 
 
-def embed_json(data: Any) -> str:
+def _embed_json(data: Any) -> str:
     """JSON that cannot close the element it is embedded in, whatever strings it contains."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

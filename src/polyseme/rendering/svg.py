@@ -1,13 +1,11 @@
 """SVG charts: curves with error bars, for a page or as a file of their own."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import Any, Self
 
 from polyseme.rendering.html import COLOURS
 
@@ -84,7 +82,7 @@ class Axis:
     tick_values: Sequence[float] = ()  # instead of round numbers
 
     @classmethod
-    def around(cls, values: Sequence[float], *, margin: float = 0.06, **settings: Any) -> Axis:
+    def around(cls, values: Sequence[float], *, margin: float = 0.06, **settings: Any) -> Self:
         """An axis with a margin around all values."""
         low, high = min(values), max(values)
         if settings.get("logarithmic"):
@@ -103,13 +101,13 @@ class Axis:
         """The values with a label."""
         if self.tick_values:
             return [*self.tick_values]
-        ticks = self._powers() if self.logarithmic else nice_ticks(self.low, self.high)
+        ticks = self._logarithmic_ticks() if self.logarithmic else nice_ticks(self.low, self.high)
         return ticks[:: -(-len(ticks) // _MAX_TICKS)]
 
-    def _powers(self) -> list[float]:
-        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+    def _logarithmic_ticks(self) -> list[float]:
+        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
         for factors in ((1,), (1, 3), (1, 2, 5)):
-            values = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
+            values = (factor * 10.0**power for power in powers for factor in factors)
             inside = [value for value in values if self.low <= value <= self.high]
             if len(inside) > 2:
                 return inside
@@ -139,15 +137,11 @@ class Chart:
 
     def render(self, parts: Sequence[str], description: str, *, file: bool = False) -> str:
         """The axes with the parts between them, as an element of a page or as a file of its own."""
-        svg = "".join(
-            [
-                f'<svg class="chart" viewBox="0 0 {self.width} {self.height}" role="img" '
-                f'aria-label="{escape(description)}" font-size="12.5"{_FILE_ATTRIBUTES if file else ""}>',
-                _FILE_STYLE if file else "",
-                *self._axes(),
-                *parts,
-                "</svg>",
-            ]
+        attributes, style = (_FILE_ATTRIBUTES, _FILE_STYLE) if file else ("", "")
+        svg = (
+            f'<svg class="chart" viewBox="0 0 {self.width} {self.height}" role="img" '
+            f'aria-label="{escape(description)}" font-size="12.5"{attributes}>'
+            f"{style}{''.join(self._axes())}{''.join(parts)}</svg>"
         )
         return re.sub(r"var\(--colour-(\d)\)", lambda match: COLOURS[int(match[1])], svg) if file else svg
 
@@ -159,11 +153,11 @@ class Chart:
             f'stroke-dasharray="{DASHES[series % len(DASHES)]}"/>'
         ]
         for index, point in enumerate(points):
-            x, is_last = self.x(point.x), index == len(points) - 1
+            x = self.x(point.x)
             if point.error:
                 low, high = self.y(point.y - point.error), self.y(point.y + point.error)
                 parts.append(f'<path d="M{x:.1f} {low:.1f}V{high:.1f}" stroke="currentColor" stroke-width="1.4"/>')
-            if is_last or len(points) <= _MAX_MARKERS:
+            if index == len(points) - 1 or len(points) <= _MAX_MARKERS:
                 parts.append(marker(x, self.y(point.y), series, size=0.85, hollow=hollow, tooltip=tooltip))
         return f'<g data-series="{series}" style="color:{colour(series)}">{"".join(parts)}</g>'
 

@@ -11,11 +11,11 @@ import { readColours, weightsOf } from "./attention_weights.js";
 
   const partOf = (panel) => panel.parts[Math.min(state.part, panel.parts.length - 1)];
 
-  function lineOf(line) {
-    if (!state.words) return line.shown.map((shown, place) => ({ shown, token: line.tokens[place] }));
-    return line.words.map((first, number) => {
-      const pieces = line.tokens.slice(first, line.words[number + 1] ?? line.tokens.length);
-      return { shown: line.spelt[number], token: pieces.join(" ") };
+  function namesOf(sequence) {
+    if (!state.words) return sequence.display.map((shown, place) => ({ shown, token: sequence.tokens[place] }));
+    return sequence.word_starts.map((first, number) => {
+      const tokens = sequence.tokens.slice(first, sequence.word_starts[number + 1] ?? sequence.tokens.length);
+      return { shown: sequence.word_texts[number], token: tokens.join(" ") };
     });
   }
 
@@ -33,7 +33,7 @@ import { readColours, weightsOf } from "./attention_weights.js";
 
     fill() {
       const part = partOf(this.panel);
-      this.head.fill([lineOf(part.line), lineOf(part.seen ?? part.line)]);
+      this.head.fill([namesOf(part.queries), namesOf(part.keys ?? part.queries)]);
     }
 
     show() {
@@ -55,7 +55,7 @@ import { readColours, weightsOf } from "./attention_weights.js";
 
     fill() {
       const part = partOf(this.panel);
-      const labels = part.numbers[state.words ? 1 : 0].map(([label]) => label);
+      const labels = part.statistics[state.words ? 1 : 0].map(([label]) => label);
       const mapOf = (layer, head) => weightsOf(part, { ...state, layer, head });
       this.heads.fill({ layers: part.layers, heads: part.heads, mapOf, labels });
     }
@@ -67,7 +67,7 @@ import { readColours, weightsOf } from "./attention_weights.js";
     const several = data.panels.length > 1;
     const heads = data.panels.flatMap((panel, text) => {
       const part = partOf(panel);
-      return part.numbers[state.words ? 1 : 0].map(([label, ...numbers], place) =>
+      return part.statistics[state.words ? 1 : 0].map(([label, ...numbers], place) =>
         ({ text, layer: Math.floor(place / part.heads), head: place % part.heads, label, numbers }));
     });
     if (state.sorted >= 0) {
@@ -80,7 +80,7 @@ import { readColours, weightsOf } from "./attention_weights.js";
         state.down = state.sorted === place ? !state.down : true;
         state.sorted = place;
         fillStatistics();
-        find("numbers").querySelectorAll("th button")[place].focus();
+        find("statistics").querySelectorAll("th button")[place].focus();
       });
       const order = state.sorted === place ? (state.down ? "descending" : "ascending") : "none";
       if (order !== "none") button.textContent += state.down ? " ↓" : " ↑";
@@ -88,7 +88,7 @@ import { readColours, weightsOf } from "./attention_weights.js";
     });
     const header = make("tr", {}, make("th", { textContent: "layer-head", scope: "col" }),
       ...(several ? [make("th", { textContent: "text", scope: "col" })] : []),
-      make("th", { className: "called", textContent: "label", scope: "col" }), ...titles);
+      make("th", { className: "label", textContent: "label", scope: "col" }), ...titles);
     const rows = heads.map(({ text, layer, head, label, numbers }) => {
       const button = make("button", { type: "button", textContent: `${layer + 1}-${head + 1}`, title: "open this head" });
       button.addEventListener("click", () => {
@@ -104,17 +104,17 @@ import { readColours, weightsOf } from "./attention_weights.js";
         return cell;
       });
       const row = make("tr", {}, make("td", {}, button),
-        ...(several ? [make("td", { textContent: text + 1 })] : []), make("td", { className: "called", textContent: label }), ...cells);
+        ...(several ? [make("td", { textContent: text + 1 })] : []), make("td", { className: "label", textContent: label }), ...cells);
       row.dataset.head = `${layer}-${head}`;
       return row;
     });
-    find("numbers").replaceChildren(make("thead", {}, header), make("tbody", {}, ...rows));
+    find("statistics").replaceChildren(make("thead", {}, header), make("tbody", {}, ...rows));
     markStatistics();
   }
 
   function markStatistics() {
     const chosen = `${state.layer}-${state.head}`;
-    for (const row of find("numbers").tBodies[0].rows) row.classList.toggle("chosen", row.dataset.head === chosen);
+    for (const row of find("statistics").tBodies[0].rows) row.classList.toggle("chosen", row.dataset.head === chosen);
   }
 
   // --- controls --------------------------------------------------------------------------------------------------
@@ -127,10 +127,10 @@ import { readColours, weightsOf } from "./attention_weights.js";
   const parts = make("select", { id: "part" }, ...data.panels[0].parts.map(({ name }, place) =>
     make("option", { value: place, textContent: name })));
   const words = make("input", { type: "checkbox", id: "words" });
-  const called = make("span", { className: "faint", id: "called" });
+  const labelOfHead = make("span", { className: "faint", id: "label" });
   const labelled = (text, element) => make("label", {}, `${text} `, element);
   find("controls").append(...(parts.length > 1 ? [labelled("weights", parts)] : []), labelled("layer", layers),
-    labelled("head", heads), make("label", {}, words, " whole words"), called);
+    labelled("head", heads), make("label", {}, words, " whole words"), labelOfHead);
   find("controls").addEventListener("submit", (event) => event.preventDefault());
   parts.addEventListener("change", () => { state.part = Number(parts.value); redraw(); });
   words.addEventListener("change", () => { state.words = words.checked; redraw(); });
@@ -149,7 +149,7 @@ import { readColours, weightsOf } from "./attention_weights.js";
     layers.value = layer;
     heads.value = head;
     const part = partOf(data.panels[0]), place = layer * part.heads + head;
-    called.textContent = data.panels.map((panel) => partOf(panel).numbers[state.words ? 1 : 0][place][0])
+    labelOfHead.textContent = data.panels.map((panel) => partOf(panel).statistics[state.words ? 1 : 0][place][0])
       .filter((label, number, all) => all.indexOf(label) === number).join(" / ");
     for (const panel of panels) panel.show();
     for (const grid of grids) grid.heads.mark(state);

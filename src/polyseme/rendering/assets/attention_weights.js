@@ -9,35 +9,35 @@ function bytesOf(text) {
 
 // The weights of a head, row by row; their bytes are 255 times the square root.
 export function weightsOf(part, { layer, head, words }) {
-  const rows = part.line.shown.length, columns = (part.seen ?? part.line).shown.length;
+  const rows = part.queries.tokens.length, columns = (part.keys ?? part.queries).tokens.length;
   const bytes = bytesOf(part.maps[layer * part.heads + head]);
   const weights = new Float32Array(rows * columns);
-  if (part.kept === columns) {
+  if (part.num_stored === columns) {
     for (let place = 0; place < weights.length; place++) weights[place] = (bytes[place] / 255) ** 2;
   } else {
-    const count = rows * part.kept, places = new DataView(bytes.buffer);
+    const count = rows * part.num_stored, places = new DataView(bytes.buffer);
     for (let place = 0; place < count; place++) {
       const column = places.getUint16(2 * place, true);
-      weights[Math.floor(place / part.kept) * columns + column] = (bytes[2 * count + place] / 255) ** 2;
+      weights[Math.floor(place / part.num_stored) * columns + column] = (bytes[2 * count + place] / 255) ** 2;
     }
   }
-  return words ? byWord(weights, part.line, part.seen ?? part.line) : { weights, rows, columns };
+  return words ? byWord(weights, part.queries, part.keys ?? part.queries) : { weights, rows, columns };
 }
 
 // Weights between words: the sum over the tokens of a key word, the mean over those of a query word.
-function byWord(weights, line, seen) {
-  const rows = line.words.length, columns = seen.words.length, width = seen.shown.length;
-  const found = new Float32Array(rows * columns);
+function byWord(weights, queries, keys) {
+  const rows = queries.word_starts.length, columns = keys.word_starts.length, width = keys.tokens.length;
+  const summed = new Float32Array(rows * columns);
   for (let row = 0; row < rows; row++) {
-    const first = line.words[row], end = line.words[row + 1] ?? line.shown.length;
-    for (let piece = first; piece < end; piece++) {
+    const first = queries.word_starts[row], end = queries.word_starts[row + 1] ?? queries.tokens.length;
+    for (let token = first; token < end; token++) {
       for (let column = 0, place = 0; column < columns; column++) {
-        const last = seen.words[column + 1] ?? width;
-        for (; place < last; place++) found[row * columns + column] += weights[piece * width + place] / (end - first);
+        const last = keys.word_starts[column + 1] ?? width;
+        for (; place < last; place++) summed[row * columns + column] += weights[token * width + place] / (end - first);
       }
     }
   }
-  return { weights: found, rows, columns };
+  return { weights: summed, rows, columns };
 }
 
 let shades = [];

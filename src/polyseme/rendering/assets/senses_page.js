@@ -23,9 +23,9 @@ function badge(sense) {
   return make("span", { class: "sense" }, icon(sense), sense < 0 ? "unknown sense" : data.senses[sense][0]);
 }
 
-function figures(layer) {
-  return data.figures.map(([key, name]) => {
-    const value = layer.figures[key], error = key === "accuracy" ? layer.figures.error : null;
+function metricsOf(layer) {
+  return data.metrics.map(([key, name]) => {
+    const value = layer.metrics[key], error = key === "accuracy" ? layer.metrics.error : null;
     const text = value === null ? "–" : value.toFixed(3) + (error ? ` ± ${error.toFixed(3)}` : "");
     return make("div", {}, make("dt", {}, name), make("dd", {}, text));
   });
@@ -39,10 +39,10 @@ const cards = data.models.map((model) => {
   });
   map.element.setAttribute("aria-describedby", "reading");
   const where = make("span", { class: "where" });
-  const list = make("dl", { class: "figures" });
+  const list = make("dl", { class: "metrics" });
   document.getElementById("maps").append(
     make("section", { class: "card" },
-      make("h2", {}, model.name, " ", make("span", { class: "faint" }, model.about)),
+      make("h2", {}, model.name, " ", make("span", { class: "faint" }, model.description)),
       make("p", { class: "faint" }, where), list, map.element));
 
   const near = make("ol"), note = make("p", { class: "faint" });
@@ -61,7 +61,7 @@ function move() {
     where.textContent = (model.static ? "static: a single layer" : `layer ${number} of ${top}`)
       + (number === 0 && !model.static ? ", without context" : "")
       + (flat ? "; every occurrence has the same vector" : `; the axes show ${shares} of the variance`);
-    list.replaceChildren(...figures(layer));
+    list.replaceChildren(...metricsOf(layer));
   }
   document.querySelectorAll("[data-layer]").forEach((row) => {
     const model = data.models[row.dataset.model];
