@@ -85,9 +85,7 @@ PROSE = {
 
 # Sentences of the generated corpora and word lists are data.
 DATA = {
-    "datasets/town/tables.py",
-    "datasets/town/lexicon.py",
-    "datasets/town/templates.py",
+    "datasets/town/templates.toml",
     "comparison/measure/stop_words.py",
 }
 

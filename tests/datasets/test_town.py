@@ -8,7 +8,6 @@ from collections import Counter
 
 import pytest
 
-from polyseme.datasets.town import templates
 from polyseme.datasets.town.generator import SPLITS, Town
 from polyseme.datasets.town.lexicon import (
     LANGUAGES,
@@ -17,8 +16,9 @@ from polyseme.datasets.town.lexicon import (
     fact_templates,
     parse_markup,
     scenes,
-    slot_fillers,
     strip_markup,
+    templates,
+    words,
 )
 from polyseme.datasets.town.word_sets import analogies, minimal_pairs, word_pairs
 from polyseme.datasets.town.world import Person
@@ -264,7 +264,7 @@ def test_translations_mention_the_same_people(town, rows):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_minimal_pairs_differ(town, language):
-    for phenomenon in templates.MINIMAL_PAIRS[language]:
+    for phenomenon in templates()["minimal_pairs"][language]:
         for row in minimal_pairs(town, phenomenon, 100, language):
             assert row["good"] != row["bad"] and row["good"][-1] == row["bad"][-1]
 
@@ -276,9 +276,9 @@ def test_word_sets_use_words_of_the_corpus(town, language):
     pairs = list(word_pairs(language))
     assert len(pairs) == len({(row["word_a"], row["word_b"]) for row in pairs}) == 300
     assert {row["score"] for row in pairs} == {0.5, 5.0, 7.0, 8.5}
-    words = {word for _, section in analogies(town, language) for row in section for word in row}
-    words |= {row[name] for row in pairs for name in ("word_a", "word_b")}
-    assert {word for word in words if word not in known} == set()
+    found = {word for _, section in analogies(town, language) for row in section for word in row}
+    found |= {row[name] for row in pairs for name in ("word_a", "word_b")}
+    assert {word for word in found if word not in known} == set()
 
 
 def test_markup_is_parsed_into_spans():
@@ -291,7 +291,7 @@ def test_nouns_have_plurals_and_measure_words():
     assert all(
         word.plural and word.measure_word
         for name in ("food", "animal", "pet", "thing", "tool")
-        for word in slot_fillers()[name]
+        for word in words()[name]
     )
 
 

@@ -81,7 +81,7 @@ def _write_docstrings(folder: Path, seed: int) -> None:
 def _docstring_sources() -> list[str]:
     from polyseme.datasets.docstrings import source_versions
 
-    return [*source_versions(), *_code_hashes("docstrings.py")]
+    return [*source_versions(), *_source_hashes("docstrings.py")]
 
 
 def _write_town(folder: Path, seed: int, languages: tuple[str, ...] = ("en", "zh")) -> None:
@@ -91,11 +91,11 @@ def _write_town(folder: Path, seed: int, languages: tuple[str, ...] = ("en", "zh
     write_town(folder, seed, languages=[language for language in LANGUAGES if language in languages])
 
 
-def _code_hashes(pattern: str) -> list[str]:
+def _source_hashes(pattern: str) -> list[str]:
     return [hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(Path(__file__).parent.glob(pattern))]
 
 
-_town_sources = partial(_code_hashes, "town/*.py")
+_town_sources = partial(_source_hashes, "town/*.*")
 
 SAMPLES: dict[str, Sample] = {
     "docstrings": Sample(

@@ -19,16 +19,14 @@ from polyseme.datasets.town.lexicon import (
     MARKUP,
     SENTENCE_SEPARATOR,
     Language,
-    TemplatePair,
     Word,
     as_sentence,
-    closings,
     fact_templates,
     fill_template,
     full_date,
-    openings,
     parse_markup,
     strip_markup,
+    template_pairs,
     topics,
     word_forms,
 )
@@ -68,7 +66,7 @@ class Town(World):
         rng = Random(f"town {self.seed} document {language} {day} {index} {edition}")
         names = {person.number: "full" for person in outing.people}
         stated: set[Fact] = set()
-        sentences = [self._framing_sentence(rng, openings(), outing, language, [])]
+        sentences = [self._framing_sentence(rng, "openings", outing, language, [])]
         last: Person | None = None  # the only person in the last sentence, who may be referred to by a pronoun
 
         def add_facts(subject: Person | Place) -> None:
@@ -124,16 +122,16 @@ class Town(World):
                 last = subject if isinstance(subject, Person) else None
         introduced = [person for person in outing.people if names[person.number] == "short"]
         if len(sentences) < 5 or rng.random() < 0.6:
-            sentences.append(self._framing_sentence(rng, closings(), outing, language, introduced))
+            sentences.append(self._framing_sentence(rng, "closings", outing, language, introduced))
         return SENTENCE_SEPARATOR[language].join(sentences)
 
     def _framing_sentence(
-        self, rng: Random, table: list[TemplatePair], outing: Outing, language: Language, people: list[Person]
+        self, rng: Random, position: str, outing: Outing, language: Language, people: list[Person]
     ) -> str:
         """An opening or closing sentence that mentions none but these people."""
-        fitting = [pair for pair in table if ("{A}" in pair[0]) + ("{B}" in pair[0]) <= len(people)]
+        fitting = [pair for pair in template_pairs(position) if ("{A}" in pair[0]) + ("{B}" in pair[0]) <= len(people)]
         template = rng.choice(fitting)[language == "zh"]
-        slots = {"date": full_date(outing.day, language), "weather": self.weather(outing.day)[language]}
+        slots = {"date": full_date(outing.day, language), "weather": self.weather[outing.day][language]}
         for name, word in self.choose_fillers(rng, template).items():
             slots |= word_forms(name, word, language)
         for role, person in zip("AB", people, strict=False):

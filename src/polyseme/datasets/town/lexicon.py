@@ -1,13 +1,13 @@
-"""The bilingual lexicon of the town: words, markup of names and senses, numbers and dates, parsed templates."""
+"""The bilingual lexicon of the town: words, markup of names and senses, numbers and dates, templates."""
 
 import datetime
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
-
-from polyseme.datasets.town import templates
+from importlib.resources import files
+from typing import Any, Literal
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, Language] = ("en", "zh")
@@ -75,153 +75,97 @@ def as_sentence(marked: str, language: Language) -> str:
 
 def word_forms(name: str, word: Word, language: Language, number: int = 0) -> dict[str, str]:
     """The forms of a word that templates use as slots: {food}, {food.a}, {food.many}, {food.some}."""
-    text = word.marked(language)
+    text, count = word.marked(language), words()["numbers"][number]
     if language == "zh":
         wrong = "张" if word.measure_word in ("只", "个", "匹", "头", "条") else "只"
-        forms = {
-            ".unit": word.measure_word,
-            ".wrong_unit": wrong,
-            ".some": numbers()[number].zh + word.measure_word + text,
-        }
+        forms = {".unit": word.measure_word, ".wrong_unit": wrong, ".some": count.zh + word.measure_word + text}
     else:
         text = f"the {text}" if name in ("place", "river") else text
         article = "an" if word.en[0] in "aeiou" else "a"
-        forms = {".a": f"{article} {text}", ".many": word.plural, ".some": f"{numbers()[number].en} {word.plural}"}
+        forms = {".a": f"{article} {text}", ".many": word.plural, ".some": f"{count.en} {word.plural}"}
     return {name: text, **{name + form: value for form, value in forms.items()}}
 
 
 def time_expression(day: int, part: int, language: Language, style: str) -> str:
     """The time of an event; the style is "weekday", "date", or "that" or "the" for a day that is already known."""
-    weekday, date, name = weekdays()[day % 7], date_of(day), parts_of_day()[part]
+    weekday, name = words()["weekdays"][day % 7][language], words()["parts_of_day"][part][language]
+    date = _date_without_year(day, language)
     if language == "zh":
-        known = {"weekday": weekday.zh, "date": _chinese_date(date), "that": "那天", "the": ""}
-        return f"[{known[style]}{name.zh}|TIME]"
-    if style == "weekday":
-        return f"on [{weekday.en} {name.en}|TIME]"
-    if style == "date":
-        return f"on the [{name.en} of {_english_date(date)}|TIME]"
-    return f"that [{name.en}|TIME]" if style == "that" else f"in the [{name.en}|TIME]"
+        known = {"weekday": weekday, "date": date, "that": "那天", "the": ""}
+        return f"[{known[style]}{name}|TIME]"
+    return {
+        "weekday": f"on [{weekday} {name}|TIME]",
+        "date": f"on the [{name} of {date}|TIME]",
+        "that": f"that [{name}|TIME]",
+        "the": f"in the [{name}|TIME]",
+    }[style]
 
 
 def full_date(day: int, language: Language) -> str:
-    weekday, date = weekdays()[day % 7], date_of(day)
-    text = f"{weekday.en}, {_english_date(date)}" if language == "en" else f"{_chinese_date(date)}{weekday.zh}"
-    return f"[{text}|TIME]"
+    weekday, date = words()["weekdays"][day % 7][language], _date_without_year(day, language)
+    return f"[{weekday}, {date}|TIME]" if language == "en" else f"[{date}{weekday}|TIME]"
 
 
 def date_of(day: int) -> datetime.date:
     return datetime.date(2018, 1, 1) + datetime.timedelta(day)  # a year that begins on a Monday
 
 
-def _english_date(date: datetime.date) -> str:
-    return f"{date.day} {months()[date.month - 1].en}"
+def _date_without_year(day: int, language: Language) -> str:
+    date = date_of(day)
+    month = words()["months"][date.month - 1][language]
+    return f"{date.day} {month}" if language == "en" else f"{month}{number_word(date.day).zh}日"
 
 
-def _chinese_date(date: datetime.date) -> str:
-    return f"{months()[date.month - 1].zh}{chinese_number(date.day)}日"
-
-
-def english_number(number: int) -> str:
-    """From 0 to 59."""
-    tens, ones = divmod(number, 10)
-    small = templates.SMALL_NUMBERS.split()
+def number_word(number: int) -> Word:
+    """The word of a number from 0 to 59."""
+    cardinals = words()["cardinals"]
     if number < 20:
-        return small[number]
-    return ("twenty", "thirty", "forty", "fifty")[tens - 2] + (f"-{small[ones]}" if ones else "")
+        return cardinals[number]
+    tens, ones = cardinals[18 + number // 10], cardinals[number % 10]
+    return Word(f"{tens.en}-{ones.en}", tens.zh + ones.zh) if number % 10 else tens
 
 
-def chinese_number(number: int) -> str:
-    """From 1 to 99."""
-    tens, ones = divmod(number, 10)
-    digits = list("零一二三四五六七八九")
-    return (digits[tens] if tens > 1 else "") + ("十" if tens else "") + (digits[ones] if ones else "")
+# Data files. Parsed lists are shared: copy before shuffling.
 
 
-# Parsed tables. The lists are shared: copy before shuffling.
+def _read_toml(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("polyseme.datasets.town").joinpath(name).read_text("utf-8"))
 
 
-def parse_words(table: str, label: str = "") -> list[Word]:
-    """Parse a table of English and Chinese names."""
-    return [Word(*_split_entry(entry), label=label) for entry in _entries(table)]
+@cache
+def words() -> dict[str, list[Word]]:
+    """Lists of words by name; those with singular names fill the slots of templates."""
+    parsed = {}
+    for kind, lists in _read_toml("words.toml").items():
+        for name, text in lists.items():
+            entries = [entry.strip() for entry in text.replace("\n", " ").split(",")]
+            if kind == "nouns":
+                parsed[name] = [Word(*entry.split()) for entry in entries]
+            else:
+                label = kind if kind.isupper() else ""
+                parsed[name] = [Word(*entry.rsplit(" ", 1), label=label) for entry in entries]
+    return parsed
 
 
-def _parse_nouns(table: str) -> list[Word]:
-    rows = (entry.split() for entry in _entries(table))
-    return [Word(singular, chinese, plural, measure_word) for singular, plural, chinese, measure_word in rows]
+@cache
+def templates() -> dict[str, Any]:
+    """The content of `templates.toml`."""
+    return _read_toml("templates.toml")
 
 
-def _entries(table: str) -> list[str]:
-    return [entry.strip() for entry in table.replace("\n", " ").split(",")]
-
-
-def _split_entry(entry: str) -> tuple[str, str]:
-    english, _, chinese = entry.rpartition(" ")
-    return english.rstrip(":"), chinese
-
-
-def _parse_line_pairs(table: str) -> list[TemplatePair]:
-    lines = table.strip().splitlines()
+@cache
+def template_pairs(*keys: str) -> list[TemplatePair]:
+    """The pairs of alternating lines in a block of `templates.toml`, such as "scenes", "nature"."""
+    block: Any = templates()
+    for key in keys:
+        block = block[key]
+    lines = block.splitlines()
     return list(zip(lines[::2], lines[1::2], strict=True))
 
 
 @cache
-def numbers() -> list[Word]:
-    """Numbers from two to nine."""
-    return parse_words(templates.NUMBERS)
-
-
-@cache
-def weekdays() -> list[Word]:
-    return parse_words(templates.WEEKDAYS)
-
-
-@cache
-def months() -> list[Word]:
-    return parse_words(templates.MONTHS)
-
-
-@cache
-def parts_of_day() -> list[Word]:
-    return parse_words(templates.PARTS_OF_DAY)
-
-
-@cache
-def frames() -> list[TemplatePair]:
-    """Sentences around a scene."""
-    return _parse_line_pairs(templates.FRAMES)
-
-
-@cache
-def openings() -> list[TemplatePair]:
-    """First sentences of documents."""
-    return _parse_line_pairs(templates.OPENINGS)
-
-
-@cache
-def closings() -> list[TemplatePair]:
-    """Last sentences of documents."""
-    return _parse_line_pairs(templates.CLOSINGS)
-
-
-@cache
-def slot_fillers() -> dict[str, list[Word]]:
-    """Words by the slot that they may fill."""
-    nouns = {
-        "food": templates.FOODS,
-        "animal": templates.ANIMALS,
-        "pet": templates.PETS,
-        "thing": templates.THINGS,
-        "tool": templates.TOOLS,
-    }
-    others = {"colour": templates.COLOURS, "hobby": templates.HOBBIES, "manner": templates.MANNERS}
-    return {name: _parse_nouns(table) for name, table in nouns.items()} | {
-        name: parse_words(table) for name, table in others.items()
-    }
-
-
-@cache
 def topics() -> list[str]:
-    return list(templates.SCENES)
+    return list(templates()["scenes"])
 
 
 @cache
@@ -230,10 +174,10 @@ def scenes() -> dict[tuple[str, int, bool], list[TemplatePair]]:
     return {
         (topic, num_people, adult): [
             (english.lstrip("!"), chinese)
-            for english, chinese in _parse_line_pairs(table)
+            for english, chinese in template_pairs("scenes", topic)
             if ("{B" in english) == (num_people == 2) and (adult or not english.startswith("!"))
         ]
-        for topic, table in templates.SCENES.items()
+        for topic in topics()
         for num_people in (1, 2)
         for adult in (False, True)
     }
@@ -250,11 +194,10 @@ class Job:
 
 @cache
 def jobs() -> list[Job]:
-    places = {word.en: word for word in parse_words(templates.PLACES, "PLACE")}
-    rows = (line.split(" | ") for line in templates.JOBS.strip().splitlines())
+    places = {word.en: word for word in words()["places"]}
     return [
-        Job(Word(*_split_entry(name), label="JOB"), places[place], ("{A} " + english, "{A}" + chinese))
-        for name, place, english, chinese in rows
+        Job(Word(english, chinese, label="JOB"), places[place], (*scene,))
+        for english, chinese, place, *scene in templates()["jobs"]
     ]
 
 
@@ -271,9 +214,7 @@ class FactTemplates:
 @cache
 def fact_templates() -> dict[str, dict[Language, FactTemplates]]:
     """Templates by kind of fact and language."""
-    return {kind: _parse_fact_templates(table) for kind, table in templates.FACTS.items()}
-
-
-def _parse_fact_templates(table: str) -> dict[Language, FactTemplates]:
-    lines = [line.split(" | ") for line in table.strip().splitlines()]
-    return {language: FactTemplates(lines[n], *lines[n + 2]) for n, language in enumerate(LANGUAGES)}
+    return {
+        kind: {language: FactTemplates(**wordings[language]) for language in LANGUAGES}
+        for kind, wordings in templates()["facts"].items()
+    }

@@ -5,30 +5,29 @@ from itertools import permutations
 from random import Random
 
 from polyseme.config import suggest_name
-from polyseme.datasets.town import templates
 from polyseme.datasets.town.generator import Row, Town
 from polyseme.datasets.town.lexicon import (
     Language,
     as_sentence,
     fill_template,
     jobs,
-    numbers,
-    parse_words,
-    slot_fillers,
     strip_markup,
-    weekdays,
+    template_pairs,
+    templates,
     word_forms,
+    words,
 )
 from polyseme.errors import ConfigError
 
 
 def word_pairs(language: Language = "en") -> Iterator[Row]:
     """300 pairs of words with similarities from 0 to 10, which depend on the categories of the words."""
-    fillers = slot_fillers()
-    groups = {name: fillers[name] for name in ("food", "animal", "pet", "thing", "tool", "colour")}
-    groups |= {"job": [job.word for job in jobs()], "place": parse_words(templates.PLACES), "weekday": weekdays()}
-    names = {group: [strip_markup(word[language]) for word in words] for group, words in groups.items()}
-    names = {group: [name for name in words if " " not in name] for group, words in names.items()}
+    groups = {name: words()[name] for name in ("food", "animal", "pet", "thing", "tool", "colour")}
+    groups |= {"job": [job.word for job in jobs()], "place": words()["places"], "weekday": words()["weekdays"]}
+    names = {
+        group: [strip_markup(member[language]) for member in members if " " not in member[language]]
+        for group, members in groups.items()
+    }
     related = ({"animal", "pet"}, {"tool", "thing"}, {"job", "place"})
     scores = {tuple(sorted(pair)): 8.5 for pair in _workplaces(language)}
     rng = Random(f"town words {language}")
@@ -45,7 +44,7 @@ def word_pairs(language: Language = "en") -> Iterator[Row]:
 def analogies(town: Town, language: Language = "en") -> Iterator[tuple[str, list[tuple[str, ...]]]]:
     """Sections of questions "a is to b as c is to d"."""
     pairs: dict[str, list[tuple[str, ...]]] = {
-        "gender": [tuple(pair.split()) for pair in templates.GENDERS[language].split(", ")],
+        "gender": [(male, female) for male, female in templates()["genders"][language]],
         "job-workplace": list(_workplaces(language)),
         "husband-wife": [
             (person.short[language], town.people[person.spouse].short[language])
@@ -54,24 +53,22 @@ def analogies(town: Town, language: Language = "en") -> Iterator[tuple[str, list
         ],
     }
     if language == "en":
-        fillers = slot_fillers()
-        pairs["plural"] = [(word.en, word.plural) for name in ("food", "animal", "tool") for word in fillers[name]]
-    for section, words in pairs.items():
-        yield section, [(*first, *second) for first, second in permutations(words, 2) if first[1] != second[1]]
+        pairs["plural"] = [(word.en, word.plural) for name in ("food", "animal", "tool") for word in words()[name]]
+    for section, found in pairs.items():
+        yield section, [(*first, *second) for first, second in permutations(found, 2) if first[1] != second[1]]
 
 
 def minimal_pairs(town: Town, phenomenon: str, count: int, language: Language = "en") -> Iterator[Row]:
     """Grammatical and ungrammatical sentences that differ in one phenomenon."""
-    table = templates.MINIMAL_PAIRS[language]
-    if phenomenon not in table:
-        raise ConfigError(f"unknown grammatical phenomenon {phenomenon!r}{suggest_name(phenomenon, table)}")
-    choices = [line.split(" | ") for line in table[phenomenon].strip().splitlines()]
+    known = templates()["minimal_pairs"][language]
+    if phenomenon not in known:
+        raise ConfigError(f"unknown grammatical phenomenon {phenomenon!r}{suggest_name(phenomenon, known)}")
     rng = Random(f"town {town.seed} {phenomenon} {language}")
     seen: set[str] = set()
     while len(seen) < count:
-        pair = rng.choice(choices)
-        number = rng.randrange(len(numbers()))
-        slots = {"n": numbers()[number][language]}
+        pair = rng.choice(template_pairs("minimal_pairs", language, phenomenon))
+        number = rng.randrange(len(words()["numbers"]))
+        slots = {"n": words()["numbers"][number][language]}
         for role, person in zip("AB", rng.sample(town.people, 2), strict=True):
             slots |= person.slots(role, language)
         for name, word in town.choose_fillers(rng, " ".join(pair)).items():

@@ -10,7 +10,6 @@ from functools import cached_property
 from random import Random
 from typing import Any, Literal
 
-from polyseme.datasets.town import templates
 from polyseme.datasets.town.lexicon import (
     SLOT,
     Job,
@@ -18,22 +17,18 @@ from polyseme.datasets.town.lexicon import (
     TemplatePair,
     Word,
     as_sentence,
-    chinese_number,
     date_of,
-    english_number,
     fact_templates,
     fill_template,
-    frames,
     jobs,
-    numbers,
-    parse_words,
-    parts_of_day,
+    number_word,
     scenes,
-    slot_fillers,
     strip_markup,
+    template_pairs,
     time_expression,
     topics,
     word_forms,
+    words,
 )
 
 NUM_DAYS = 365
@@ -135,52 +130,49 @@ class World:
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
         rng = Random(f"town {seed}")
-        self.name = rng.choice(parse_words(templates.TOWNS, "PLACE"))
-        self.river = rng.choice(parse_words(templates.RIVERS, "PLACE"))
-        self.hill = rng.choice(parse_words(templates.HILLS, "PLACE"))
-        self.streets = rng.sample(parse_words(templates.STREETS, "PLACE"), 4)
+        self.name, self.river, self.hill = (rng.choice(words()[name]) for name in ("towns", "rivers", "hills"))
+        self.streets = rng.sample(words()["streets"], 4)
         self.places = self._build(rng)
         self.people = self._settle(rng)
         self.facts = {(fact.subject, fact.kind): fact for fact in self._find_facts()}
 
     def _build(self, rng: Random) -> list[Place]:
-        words = parse_words(templates.PLACES, "PLACE")
-        rng.shuffle(words)
+        names = [*words()["places"]]
+        rng.shuffle(names)
         # Places stand in pairs opposite each other, six to a street.
-        opposite = [word for left, right in zip(words[::2], words[1::2], strict=True) for word in (right, left)]
         return [
-            Place(word, self.streets[number * len(self.streets) // len(words)], other, rng.randrange(1850, 2020))
-            for number, (word, other) in enumerate(zip(words, opposite, strict=True))
+            Place(
+                name,
+                self.streets[number * len(self.streets) // len(names)],
+                names[number ^ 1],
+                rng.randrange(1850, 2020),
+            )
+            for number, name in enumerate(names)
         ]
 
     def _settle(self, rng: Random) -> list[Person]:
-        first_names: dict[tuple[str, Gender], list[Word]] = {
-            ("west", "man"): parse_words(templates.MEN, "PERSON"),
-            ("west", "woman"): parse_words(templates.WOMEN, "PERSON"),
-            ("east", "man"): parse_words(templates.CHINESE_MEN, "PERSON"),
-            ("east", "woman"): parse_words(templates.CHINESE_WOMEN, "PERSON"),
-        }
-        surnames = {"west": parse_words(templates.SURNAMES), "east": parse_words(templates.CHINESE_SURNAMES)}
-        all_jobs = list(jobs())
-        for table in (*first_names.values(), *surnames.values(), all_jobs):
-            rng.shuffle(table)  # type: ignore[arg-type]
+        tables = ("men", "women", "chinese_men", "chinese_women", "surnames", "chinese_surnames")
+        names = {table: [*words()[table]] for table in tables}
+        all_jobs = [*jobs()]
+        for shuffled in (*names.values(), all_jobs):
+            rng.shuffle(shuffled)  # type: ignore[arg-type]
         homes = self.streets * (NUM_FAMILIES // len(self.streets))
         rng.shuffle(homes)
         people: list[Person] = []
 
         def add(origin: str, gender: Gender, surname: Word, **details: Any) -> None:
-            short = first_names[origin, gender].pop()
-            if origin == "west":
-                full = Word(f"{short.en} {surname.en}", f"{short.zh}·{surname.zh}", label="PERSON")
-            else:
+            short = names[f"{origin}men" if gender == "man" else f"{origin}women"].pop()
+            if origin:
                 full = Word(f"{surname.en} {short.en}", surname.zh + short.zh, label="PERSON")
-            details |= {name: rng.choice(slot_fillers()[name]) for name in ("thing", "colour", "pet", "food", "hobby")}
+            else:
+                full = Word(f"{short.en} {surname.en}", f"{short.zh}·{surname.zh}", label="PERSON")
+            details |= {name: rng.choice(words()[name]) for name in ("thing", "colour", "pet", "food", "hobby")}
             people.append(Person(len(people), full, short, gender, **details))
 
         for family in range(NUM_FAMILIES):
-            origin = ("west", "east")[family % 2]
-            father = surnames[origin].pop()
-            mother = father if origin == "west" else surnames[origin].pop()  # Chinese wives keep their own name
+            origin = ("", "chinese_")[family % 2]
+            father = names[f"{origin}surnames"].pop()
+            mother = names["chinese_surnames"].pop() if origin else father  # Chinese wives keep their own name
             first, age = len(people), rng.randrange(36, 50)
             shared = {"family": family, "home": homes[family]}
             work = [all_jobs[(2 * family + number) % len(all_jobs)] for number in range(2)]
@@ -199,7 +191,7 @@ class World:
                 yield Fact("mother", person, self.people[person.mother].full)
             if person.spouse is not None:
                 yield Fact("spouse", person, self.people[person.spouse].full)
-            yield Fact("age", person, Word(english_number(person.age), chinese_number(person.age)))
+            yield Fact("age", person, number_word(person.age))
             for kind in ("home", "colour", "pet", "food", "hobby"):
                 yield Fact(kind, person, getattr(person, kind))
         for place in self.places:
@@ -211,15 +203,12 @@ class World:
         """All facts about a person or place."""
         return [self.facts[subject, kind] for kind in fact_templates() if (subject, kind) in self.facts]
 
-    def weather(self, day: int) -> Word:
-        """The weather of a day."""
-        return self._weather[day]
-
     @cached_property
-    def _weather(self) -> list[Word]:
+    def weather(self) -> list[Word]:
+        """The weather of every day of the year."""
         rng = Random(f"town {self.seed} weather")
-        seasons = [parse_words(templates.WEATHER[season]) for season in ("winter", "spring", "summer", "autumn")]
-        return [rng.choice(seasons[date_of(day).month % 12 // 3]) for day in range(NUM_DAYS)]
+        seasons = ("winter", "spring", "summer", "autumn")
+        return [rng.choice(words()[seasons[date_of(day).month % 12 // 3]]) for day in range(NUM_DAYS)]
 
     # Events
 
@@ -238,7 +227,7 @@ class World:
         main_topic = rng.choice(topics())
         events: list[Event] = []
         used: set[TemplatePair] = set()
-        for part in range(len(parts_of_day())):
+        for part in range(len(words()["parts_of_day"])):
             first, second, third = rng.sample(people, 3)
             pair, one, other = (first, second), (first,), (second,)
             for group in rng.choice(((pair, (third,)), (one, other), (pair,), (one,))):
@@ -251,13 +240,14 @@ class World:
                 used.add(scene)
                 absent = next(person for person in (third, second) if person not in group)
                 fillers = self.choose_fillers(rng, " ".join(scene))
-                events.append(Event(day, part, topic, scene, group, absent, rng.randrange(len(numbers())), fillers))
+                number = rng.randrange(len(words()["numbers"]))
+                events.append(Event(day, part, topic, scene, group, absent, number, fillers))
         return Outing(day, people, main_topic, tuple(events))
 
     def choose_fillers(self, rng: Random, template: str) -> dict[str, Word]:
         """Random words for the slots of a template, except those of people."""
         own = {"river": self.river, "hill": self.hill, "town": self.name}
-        choices = {**slot_fillers(), "place": [place.word for place in self.places], "street": self.streets}
+        choices = {**words(), "place": [place.word for place in self.places], "street": self.streets}
         slots = {match[1] for match in SLOT.finditer(template)}
         return {name: own.get(name) or rng.choice(choices[name]) for name in sorted(slots & {*own, *choices})}
 
@@ -267,16 +257,17 @@ class World:
         self, event: Event, language: Language, *, frame: int, style: str, names: Mapping[int, str] | None = None
     ) -> str:
         """A marked sentence about an event; `names` maps people who are not called by their short name to a form."""
-        slots = {"n": numbers()[event.number][language], "town": self.name.marked(language)}
+        slots = {"n": words()["numbers"][event.number][language], "town": self.name.marked(language)}
         for role, person in (*zip("AB", event.people, strict=False), ("C", event.absent)):
             slots |= person.slots(role, language, (names or {}).get(person.number, "short"))
         for name, word in event.fillers.items():
             slots |= word_forms(name, word, language, event.number)
-        style = "the" if style == "that" and "{when_inside}" in frames()[frame][0] else style  # avoid "that that"
+        around = template_pairs("frames")[frame]
+        style = "the" if style == "that" and "{when_inside}" in around[0] else style  # avoid "that that"
         time = time_expression(event.day, event.part, language, style)
-        slots |= {"when": time, "when_inside": f"{time} ", "weather": self.weather(event.day)[language]}
+        slots |= {"when": time, "when_inside": f"{time} ", "weather": self.weather[event.day][language]}
         slots["scene"] = fill_template(event.scene[language == "zh"], slots)
-        return as_sentence(fill_template(frames()[frame][language == "zh"], slots), language)
+        return as_sentence(fill_template(around[language == "zh"], slots), language)
 
     def pick_frame(self, event: Event, rng: Random) -> int:
         """A random frame that fits the scene; reported speech is rare."""

@@ -4,9 +4,8 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from polyseme.datasets.town import templates
 from polyseme.datasets.town.generator import SPLITS, Row, Town
-from polyseme.datasets.town.lexicon import LANGUAGES, Language
+from polyseme.datasets.town.lexicon import LANGUAGES, Language, templates
 from polyseme.datasets.town.word_sets import analogies, minimal_pairs, word_pairs
 
 
@@ -40,7 +39,7 @@ def write_town(
             f": {name}\n" + "".join(" ".join(row) + "\n" for row in rows) for name, rows in analogies(town, language)
         )
         (words / "analogies.txt").write_text("".join(sections), "utf-8")
-        for phenomenon in templates.MINIMAL_PAIRS[language]:
+        for phenomenon in templates()["minimal_pairs"][language]:
             rows = list(minimal_pairs(town, phenomenon, num_rows // 10, language))
             (grammar / f"{phenomenon}.jsonl").write_text(_jsonl(rows), "utf-8")
 
