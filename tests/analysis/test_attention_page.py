@@ -96,22 +96,22 @@ def until(page, condition):
 def test_weights_are_stored_as_square_roots_in_bytes(short):
     part = data_of(short.page())["panels"][0]["parts"][0]
     length = len(short.tokens)
-    assert part["kept"] == length and len(part["maps"]) == part["layers"] * part["heads"]
+    assert part["num_stored"] == length and len(part["maps"]) == part["layers"] * part["heads"]
     stored = np.frombuffer(base64.b64decode(part["maps"][4]), np.uint8).reshape(length, length)
     np.testing.assert_allclose((stored / 255) ** 2, short.weights[1, 1], atol=1 / 255)
-    assert [row[0] for row in part["numbers"][0]] == [head.label for head in short.heads]
+    assert [row[0] for row in part["statistics"][0]] == [head.label for head in short.heads]
 
 
 def test_only_the_largest_of_many_weights_are_stored():
     attention = long_attention(num_layers=2, num_heads=2, length=512)
     whole = data_of(attention.page())["panels"][0]["parts"][0]
-    assert whole["kept"] == 512
+    assert whole["num_stored"] == 512
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention_page, "_MAX_DENSE", 1000)
         patch.setattr(attention_page, "_MAX_SPARSE_BYTES", 4 * 512 * 3 * 7)
         page = attention.page()
     part = data_of(page)["panels"][0]["parts"][0]
-    assert part["kept"] == 7 and "only the largest weights" in page
+    assert part["num_stored"] == 7 and "only the largest weights" in page
     stored = base64.b64decode(part["maps"][3])
     indices = np.frombuffer(stored[: 2 * 7 * 512], "<u2").reshape(512, 7).astype(int)
     largest = np.sort(attention.weights[1, 1], axis=1)[:, -7:]
@@ -124,7 +124,7 @@ def test_page_opens_at_any_width(visit, tmp_path, short, width, dark):
     path = write_page(tmp_path / "page.html", short.page())
     show(visit, width=width, dark=dark)
     page = ready(visit, path)
-    assert page.locator("#numbers tbody tr").count() == page.locator("#grids button").count() == 6
+    assert page.locator("#statistics tbody tr").count() == page.locator("#grids button").count() == 6
     assert page.locator("[role=listbox]").first.inner_text().split() == short.queries.display
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "no horizontal overflow"
     page.locator("#grids").scroll_into_view_if_needed()
@@ -157,12 +157,12 @@ def test_keyboard_and_mouse(visit, tmp_path, short):
     page.get_by_label("layer 2, head 3").click()
     assert (page.input_value("#layer"), page.input_value("#head")) == ("1", "2")
     assert page.locator("#grids [aria-pressed=true]").get_attribute("title").startswith("layer 2, head 3: ")
-    page.locator("#numbers tbody button").first.click()
+    page.locator("#statistics tbody button").first.click()
     assert (page.input_value("#layer"), page.input_value("#head")) == ("0", "0")
 
 
 def test_statistics_are_sortable(visit, tmp_path, short):
-    shown = "[...document.querySelectorAll('#numbers tbody tr')].map(row => row.cells[2].textContent)"
+    shown = "[...document.querySelectorAll('#statistics tbody tr')].map(row => row.cells[2].textContent)"
     page = ready(visit, write_page(tmp_path / "page.html", short.page()))
     firsts = [f"{head.first:.2f}" for head in short.heads]
     assert page.evaluate(shown) == firsts
@@ -204,7 +204,7 @@ def test_comparison_of_two_texts(visit, tmp_path, bert):
         section.locator("[role=listbox]").nth(0).locator("[role=option]").nth(last).click()
         best = attention.queries.display[int(attention.weights[0, 1, last].argmax())]
         assert section.locator(".head-status").inner_text().startswith(f"“[SEP]” attends to: {best} ")
-    assert page.locator("#numbers tbody tr").count() == 12
+    assert page.locator("#statistics tbody tr").count() == 12
     page.set_viewport_size({"width": 400, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
@@ -217,7 +217,7 @@ def test_cross_attention_of_a_translation(visit, tmp_path):
     columns = page.locator("[role=listbox]").all()
     shown = [column.locator("[role=option]").count() for column in columns]
     assert shown == [len(attention.cross.tokens), len(attention.tokens)]
-    assert "–" in page.locator("#numbers tbody tr").first.inner_text()
+    assert "–" in page.locator("#statistics tbody tr").first.inner_text()
 
 
 def test_notebook_representation_opens(visit, tmp_path, short):

@@ -46,12 +46,12 @@ h1 { overflow-wrap: anywhere; }
 @media (min-width: 900px) { .panels.two { grid-template-columns: 1fr 1fr; } }
 .panel { min-width: 0; } .panel h3 { font-size: 1rem; margin: .3rem 0; overflow-wrap: anywhere; max-height: 4.5em;
   overflow-y: auto; }
-#numbers td, #numbers th { white-space: nowrap; } #numbers th button { border: 0; padding: 0; background: none;
+#statistics td, #statistics th { white-space: nowrap; } #statistics th button { border: 0; padding: 0; background: none;
   font-weight: bold; cursor: pointer; }
-#numbers td button { padding: 0 .4rem; cursor: pointer; }
-#numbers .called { text-align: left; }
-#numbers td.share { background: color-mix(in srgb, var(--colour-0) calc(var(--weight, 0) * 40%), transparent); }
-#numbers tr.chosen td { border-bottom-color: var(--colour-1); }
+#statistics td button { padding: 0 .4rem; cursor: pointer; }
+#statistics .label { text-align: left; }
+#statistics td.share { background: color-mix(in srgb, var(--colour-0) calc(var(--weight, 0) * 40%), transparent); }
+#statistics tr.chosen td { border-bottom-color: var(--colour-1); }
 """
 
 
@@ -87,11 +87,11 @@ def _part_json(attention: Attention, budget: int) -> dict[str, Any]:
         "causal": attention.causal,
         "layers": num_layers,
         "heads": num_heads,
-        "line": _sequence_json(attention.queries),
-        "seen": None if attention.keys is attention.queries else _sequence_json(attention.keys),
-        "kept": num_stored,
+        "queries": _sequence_json(attention.queries),
+        "keys": None if attention.keys is attention.queries else _sequence_json(attention.keys),
+        "num_stored": num_stored,
         "maps": [_encode(weights, num_stored) for layer in attention.weights for weights in layer],
-        "numbers": [statistics, statistics if words_are_tokens else _statistics(attention.by_word())],
+        "statistics": [statistics, statistics if words_are_tokens else _statistics(attention.by_word())],
     }
 
 
@@ -107,9 +107,9 @@ def _num_stored(attention: Attention, budget: int) -> int:
 def _sequence_json(sequence: TokenSequence) -> dict[str, Any]:
     return {
         "tokens": sequence.tokens,
-        "shown": sequence.display,
-        "words": [first for first, _ in sequence.word_spans],
-        "spelt": sequence.word_texts,
+        "display": sequence.display,
+        "word_starts": [first for first, _ in sequence.word_spans],
+        "word_texts": sequence.word_texts,
     }
 
 
@@ -178,5 +178,5 @@ it above.</p>
 <div id="grids" class="panels"></div>
 <h2>Head statistics</h2>
 {notes}
-<div class="wide"><table id="numbers"></table></div>
+<div class="wide"><table id="statistics"></table></div>
 <noscript><p>This page needs JavaScript.</p></noscript>"""

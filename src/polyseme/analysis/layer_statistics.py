@@ -119,6 +119,7 @@ def summarize(results: Sequence[SeedResult], *, num_dev: int, **fields: Any) -> 
     The expected layer is a ratio and therefore computed from the mean scores; it is None if all layers together gain
     less than the standard error of a score.
     """
+
     def by_layer(values: Iterable[Sequence[float]]) -> list[MeanStd]:
         return [MeanStd.of(layer) for layer in zip(*values, strict=True)]
 

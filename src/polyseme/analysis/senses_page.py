@@ -30,9 +30,9 @@ _STYLE = """
 #maps, #lists { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); gap: 1.2rem; }
 .card h2 { margin: .8rem 0 0; overflow-wrap: anywhere; } .card h2 .faint { font-weight: normal; font-size: .9rem; }
 .card p { margin: 0 0 .4rem; font-size: .9rem; min-height: 2.7em; line-height: 1.35; }
-.figures { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; margin: .2rem 0 .5rem;
-  font-variant-numeric: tabular-nums; } .figures div { min-width: 5rem; }
-.figures dt { font-size: .8rem; color: var(--faint); } .figures dd { margin: 0; }
+.metrics { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; margin: .2rem 0 .5rem;
+  font-variant-numeric: tabular-nums; } .metrics div { min-width: 5rem; }
+.metrics dt { font-size: .8rem; color: var(--faint); } .metrics dd { margin: 0; }
 #reading { position: sticky; bottom: 0; background: var(--ground); border-top: 1px solid var(--line); margin: 0;
   padding: .6rem 0; min-height: 4.8em; max-height: 40vh; overflow-y: auto; overflow-wrap: anywhere; }
 mark { background: none; color: inherit; font-weight: 600; border-bottom: 3px solid var(--sense); }
@@ -55,7 +55,7 @@ def senses_page(results: Sequence[Senses]) -> str:
     metrics = [key for key in METRICS if sense_ids or key not in _SENSE_METRICS]
     data = {
         "senses": [[sense, count] for sense, count in first.senses.items()],
-        "figures": [[key, METRICS[key]] for key in metrics],
+        "metrics": [[key, METRICS[key]] for key in metrics],
         "occurrences": [
             [*_excerpt(occurrence), sense_ids.get(occurrence.sense, -1), int(index >= first.num_known)]
             for index, occurrence in enumerate(first.occurrences)
@@ -63,7 +63,7 @@ def senses_page(results: Sequence[Senses]) -> str:
         "models": [
             {
                 "name": result.name,
-                "about": f"{result.family}, tokens: {' '.join(result.tokens) or 'none'}",
+                "description": f"{result.family}, tokens: {' '.join(result.tokens) or 'none'}",
                 "static": result.static,
                 "layers": [_layer_json(layer) for layer in result.layers],
             }
@@ -100,7 +100,7 @@ def _layer_json(layer: LayerSenses) -> dict[str, Any]:
         "explained": [round(fraction, 4) for fraction in layer.explained],
         "nearest": layer.nearest.tolist(),
         "cosines": np.round(layer.cosines, 4).tolist(),
-        "figures": {key: None if value is None else round(value, 6) for key, value in layer.metrics.items()},
+        "metrics": {key: None if value is None else round(value, 6) for key, value in layer.metrics.items()},
     }
 
 
