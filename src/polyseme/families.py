@@ -18,9 +18,8 @@ from polyseme.models.transformer import Transformer
 from polyseme.models.ulmfit import Ulmfit
 from polyseme.objectives.awd_lm import AwdLm, AwdLmConfig
 from polyseme.objectives.bidirectional_lm import BackwardLm, BidirectionalLmConfig, ForwardLm
-from polyseme.objectives.causal_lm import CausalLm, CausalLmConfig
+from polyseme.objectives.causal_lm import CausalLm, CausalLmConfig, FeedforwardLm, FeedforwardLmConfig
 from polyseme.objectives.dialogue import DialogueResponse
-from polyseme.objectives.feedforward_lm import FeedforwardLm, FeedforwardLmConfig
 from polyseme.objectives.joint import JointObjective
 from polyseme.objectives.masked_lm import MaskedLm, MaskedLmConfig
 from polyseme.objectives.next_sentence import NextSentence

@@ -10,7 +10,7 @@ from polyseme.families import build_objective
 from polyseme.inference.likelihood import score_texts
 from polyseme.layers.linear import quantize
 from polyseme.models.nnlm import Nnlm, NnlmConfig
-from polyseme.objectives.feedforward_lm import FeedforwardLmConfig
+from polyseme.objectives.causal_lm import FeedforwardLmConfig
 from polyseme.tokenization.config import SpecialTokens, TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
 

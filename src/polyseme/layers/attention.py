@@ -1,7 +1,5 @@
 """Multi-head self-attention (Vaswani et al., 2017, section 3.2)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager

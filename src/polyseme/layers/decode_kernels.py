@@ -3,8 +3,6 @@
 Kernels take addresses: wrapping tensors in NumPy arrays would take as long as a small matrix product.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Sequence
 from importlib import import_module

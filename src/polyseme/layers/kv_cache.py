@@ -1,7 +1,5 @@
 """Key-value caches of causal self-attention for incremental decoding."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -8,9 +8,9 @@ bandwidth. In int8 there is a quarter to read.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -34,21 +34,17 @@ class Linear(nn.Linear):
         return linear(x, self.weight, self.bias)
 
 
-class _BatchInvariance(threading.local):
-    enabled = False
-
-
-_batch_invariance = _BatchInvariance()
+_batch_invariance = ContextVar("batch invariance", default=False)
 
 
 @contextmanager
 def batch_invariant() -> Iterator[None]:
     """Inside, the result for a row does not depend, bit for bit, on the others, up to `MAX_ROWS` rows."""
-    _batch_invariance.enabled = True
+    token = _batch_invariance.set(True)
     try:
         yield
     finally:
-        _batch_invariance.enabled = False
+        _batch_invariance.reset(token)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -58,10 +54,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     width, num_weights = weight.shape[1], weight.numel()
     if torch.compiler.is_compiling():  # an exported graph serves any number of rows
         return F.linear(x, weight, bias)
-    large = num_weights >= MIN_WEIGHTS or _batch_invariance.enabled
+    invariant = _batch_invariance.get()
+    large = num_weights >= MIN_WEIGHTS or invariant
     few = x.numel() <= MAX_ROWS * width and large and x.shape[-1] == width
     if few and weight.dtype == torch.float32 and weight.is_contiguous() and (kernels := kernels_for(x)):
-        return kernels.matmul(x, weight, bias, batch_invariant=_batch_invariance.enabled)  # type: ignore[no-any-return]
+        return kernels.matmul(x, weight, bias, batch_invariant=invariant)  # type: ignore[no-any-return]
     return F.linear(x, weight, bias)
 
 

@@ -1,7 +1,5 @@
 """Cross entropy of a linear output layer that never holds all logits of a large vocabulary at once."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -67,9 +65,8 @@ def token_nll(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tens
         rows = slice(start, start + size)
         logits = F.linear(hidden[rows], weight, bias)
         losses.append(F.cross_entropy(logits, targets[rows], reduction="none"))
-        correct.append(
-            logits.gather(-1, targets[rows, None])[:, 0] == logits.amax(-1)
-        )  # in a third of the time of argmax
+        target_logits = logits.gather(-1, targets[rows, None])[:, 0]
+        correct.append(target_logits == logits.amax(-1))  # in a third of the time of argmax
     if not losses:
         return hidden.new_zeros(0), targets.new_zeros(0, dtype=torch.bool)
     return torch.cat(losses), torch.cat(correct)

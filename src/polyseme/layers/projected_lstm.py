@@ -4,8 +4,6 @@ Torch has no clipping, and its projection is slow on a CPU, because it accumulat
 step. Here only what depends on the previous step is computed step by step, the rest in one product per sequence.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -19,9 +17,7 @@ class ProjectedLstm(nn.Module):
     The order of the gates is i, f, o, g. The forget gate has a constant 1 added to its bias (Jozefowicz et al., 2015).
     """
 
-    def __init__(
-        self, input_width: int, cell_width: int, width: int, *, cell_clip: float, projection_clip: float
-    ) -> None:
+    def __init__(self, input_width: int, cell_width: int, width: int, cell_clip: float, projection_clip: float) -> None:
         super().__init__()
         self.cell_clip = cell_clip
         self.projection_clip = projection_clip
@@ -41,7 +37,8 @@ class ProjectedLstm(nn.Module):
         forget = torch.zeros_like(self.bias)
         forget[len(forget) // 4 : len(forget) // 2] = 1
         weights = (self.input, self.recurrent, self.bias + forget, self.projection)
-        return _Recurrence.apply(x, hidden, cell, *weights, self.cell_clip, self.projection_clip)  # type: ignore[no-any-return, no-untyped-call]
+        clips = (self.cell_clip, self.projection_clip)
+        return _Recurrence.apply(x, hidden, cell, clips, *weights)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Recurrence(torch.autograd.Function):
@@ -49,17 +46,10 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        x: Tensor,
-        hidden: Tensor,
-        cell: Tensor,
-        input_weight: Tensor,
-        recurrent: Tensor,
-        bias: Tensor,
-        projection: Tensor,
-        cell_clip: float,
-        projection_clip: float,
+        ctx: Any, x: Tensor, hidden: Tensor, cell: Tensor, clips: tuple[float, float], *weights: Tensor
     ) -> tuple[Tensor, Tensor]:
+        input_weight, recurrent, bias, projection = weights
+        cell_clip, projection_clip = ctx.clips = clips
         length, num_rows, _ = x.shape
         width, cell_width = projection.shape
         gates = torch.addmm(bias, x.reshape(length * num_rows, -1), input_weight.T).view(length, num_rows, -1)
@@ -77,7 +67,6 @@ class _Recurrence(torch.autograd.Function):
             torch.tanh(cells[step + 1], out=tanh_cells[step])
             torch.mul(o, tanh_cells[step], out=outputs[step])
             torch.mm(outputs[step], projection.T, out=hiddens[step + 1]).clamp_(-projection_clip, projection_clip)
-        ctx.clips = cell_clip, projection_clip
         ctx.save_for_backward(x, gates, hiddens, cells, tanh_cells, outputs, input_weight, recurrent, projection)
         ctx.mark_non_differentiable(cells)
         return hiddens[1:], cells[1:]
@@ -86,7 +75,7 @@ class _Recurrence(torch.autograd.Function):
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         x, gates, hiddens, cells, tanh_cells, outputs, input_weight, recurrent, projection = ctx.saved_tensors
         cell_clip, projection_clip = ctx.clips
-        length, num_rows, _ = outputs.shape
+        length = len(outputs)
         grad_gates = torch.empty_like(gates)
         grad_hiddens = upstream[0].contiguous().clone()
         grad_cell = torch.zeros_like(cells[0])
@@ -105,15 +94,11 @@ class _Recurrence(torch.autograd.Function):
             torch.mul(grad_cell * cells[step], f * (1 - f), out=grad_f)
             torch.mul(grad_cell * i, 1 - g.square(), out=grad_g)
             grad_cell *= f
-        flat = grad_gates.view(length * num_rows, -1)
-        return (
-            (flat @ input_weight).view_as(x),
-            None,
-            None,
-            flat.T @ x.reshape(length * num_rows, -1),
-            flat.T @ hiddens[:-1].view(length * num_rows, -1),
+        flat = grad_gates.flatten(0, 1)  # (T B, 4 C)
+        grad_weights = (
+            flat.T @ x.flatten(0, 1),
+            flat.T @ hiddens[:-1].flatten(0, 1),
             flat.sum(0),
-            grad_hiddens.view(length * num_rows, -1).T @ outputs.view(length * num_rows, -1),
-            None,
-            None,
+            grad_hiddens.flatten(0, 1).T @ outputs.flatten(0, 1),
         )
+        return (flat @ input_weight).view_as(x), None, None, None, *grad_weights

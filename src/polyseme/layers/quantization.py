@@ -5,8 +5,6 @@ weights matters and no row depends on the others. Torch's dynamic quantization u
 the cosine of an embedding with its float32 version drops to 0.91 instead of 0.998, at the same speed (measured).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,9 +188,7 @@ def _multiply(
                 while row < num_here:
                     tile = tiles[row // _ROWS][:, row % _ROWS :]
                     left = num_here - row
-                    size = (
-                        min(_ROWS, left) if left > 2 else 1
-                    )  # a tile of three rows takes as long as three single rows
+                    size = min(_ROWS, left) if left > 2 else 1  # a tile takes as long as three single rows
                     window = out[first + row : first + row + size, column : column + _COLUMNS]
                     whole = num_columns == _COLUMNS and (size == _ROWS or size == 1)
                     target = window if whole else edge

@@ -1,7 +1,5 @@
 """Output layers for large vocabularies: full, sampled and adaptive softmax."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

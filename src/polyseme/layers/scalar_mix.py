@@ -1,7 +1,5 @@
 """ELMo's scalar mix: a trained weighted sum of all layers (Peters et al., 2018, equation 1)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

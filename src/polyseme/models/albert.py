@@ -4,8 +4,6 @@ What is unusual: all layers share the weights of one block; embeddings are facto
 projection to the hidden width; and sentence-order prediction replaces next-sentence prediction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import repeat
 
@@ -62,15 +60,9 @@ class Albert(Bert):
         required={"num_hidden_groups": 1, "inner_group_num": 1},
         defaults={"width": 4096, "num_heads": 64, "inner_width": 16384, "dropout": 0.0},
         encoder_weights=(
-            WeightRule("tokens.weight", "embeddings.word_embeddings.weight"),
-            WeightRule("positions.weight", "embeddings.position_embeddings.weight"),
-            WeightRule("segments.weight", "embeddings.token_type_embeddings.weight"),
-            WeightRule("norm.{p}", "embeddings.LayerNorm.{p}"),
+            *(rule for rule in Bert.hf_mapping.encoder_weights if rule.theirs.startswith("embeddings.")),
             WeightRule("widen.{p}", "encoder.embedding_hidden_mapping_in.{p}"),
-            WeightRule(
-                "blocks.0.attention.query_key_value.{p}",
-                tuple(f"{_BLOCK}.attention.{part}.{{p}}" for part in ("query", "key", "value")),
-            ),
+            WeightRule("blocks.0.attention.query_key_value.{p}", f"{_BLOCK}.attention.{{qkv}}.{{p}}"),
             WeightRule("blocks.0.attention.output.{p}", f"{_BLOCK}.attention.dense.{{p}}"),
             WeightRule("blocks.0.attention_norm.{p}", f"{_BLOCK}.attention.LayerNorm.{{p}}"),
             WeightRule("blocks.0.feed_forward.inner.{p}", f"{_BLOCK}.ffn.{{p}}"),

@@ -1,7 +1,5 @@
 """Base class of the model families: an encoder maps token sequences to all of its layers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 

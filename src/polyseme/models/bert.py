@@ -5,8 +5,6 @@ pair; a layer norm follows the sum of the embeddings; and a tanh layer, the pool
 the sequence.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -56,12 +54,10 @@ class Bert(Encoder):
         self.apply(initialize)
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
-        x = self.embed(batch)
         context = AttentionContext(attention_mask(batch))
-        layers = [x]
+        layers = [self.embed(batch)]
         for block in self.block_sequence():
-            x = block(x, context)
-            layers.append(x)
+            layers.append(block(layers[-1], context))
         return Encoded(layers=tuple(layers), mask=batch.mask, packed_lengths=batch.packed_lengths)
 
     def embed(self, batch: Batch) -> Tensor:
@@ -107,10 +103,7 @@ class Bert(Encoder):
             WeightRule("positions.weight", "embeddings.position_embeddings.weight"),
             WeightRule("segments.weight", "embeddings.token_type_embeddings.weight"),
             WeightRule("norm.{p}", "embeddings.LayerNorm.{p}"),
-            WeightRule(
-                "blocks.{n}.attention.query_key_value.{p}",
-                tuple(f"encoder.layer.{{n}}.attention.self.{part}.{{p}}" for part in ("query", "key", "value")),
-            ),
+            WeightRule("blocks.{n}.attention.query_key_value.{p}", "encoder.layer.{n}.attention.self.{qkv}.{p}"),
             WeightRule("blocks.{n}.attention.output.{p}", "encoder.layer.{n}.attention.output.dense.{p}"),
             WeightRule("blocks.{n}.attention_norm.{p}", "encoder.layer.{n}.attention.output.LayerNorm.{p}"),
             WeightRule("blocks.{n}.feed_forward.inner.{p}", "encoder.layer.{n}.intermediate.dense.{p}"),

@@ -4,9 +4,9 @@ What is unusual, compared with ELMo: it is trained on parallel text instead of m
 word embeddings, which stay frozen; and its output is these embeddings concatenated with the top LSTM layer.
 """
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +33,7 @@ class CoveConfig(ModelConfig):
     dropout: float = Field(0.2, ge=0, lt=1)  # on the input and output of every layer
 
     @model_validator(mode="after")
-    def _check_target_size(self) -> CoveConfig:
+    def _check_target_size(self) -> Self:
         if self.target_size > self.vocab_size:
             raise ValueError(
                 f"target_size = {self.target_size} exceeds vocab_size = {self.vocab_size}; change one of them"
@@ -100,14 +100,14 @@ def initialize(module: nn.Module) -> None:
         nn.init.uniform_(weight, -0.1, 0.1)
 
 
+@dataclass(eq=False)
 class AttentionState(DecoderState):
     """Encoded source, LSTM states and the last attentional vector."""
 
-    def __init__(self, source: Tensor, mask: Tensor, layers: list[tuple[Tensor, Tensor]]) -> None:
-        self.source = source  # (B, S, D), the top of the encoder
-        self.mask = mask
-        self.layers = layers  # (h, c) of each, (B, D)
-        self.attended = torch.zeros_like(layers[-1][0])  # h~ of the paper, (B, D)
+    source: Tensor  # (B, S, D), the top of the encoder
+    mask: Tensor
+    layers: list[tuple[Tensor, Tensor]]  # (h, c) of each, (B, D)
+    attended: Tensor  # h~ of the paper, (B, D)
 
     def select(self, rows: Tensor) -> None:
         self.source, self.mask, self.attended = self.source[rows], self.mask[rows], self.attended[rows]
@@ -135,7 +135,8 @@ class AttentionDecoder(Decoder):
         rows, last = torch.arange(len(encoded.mask), device=encoded.mask.device), encoded.mask.sum(1) - 1
         half = tops[0].shape[-1] // 2
         ends = [torch.cat([top[rows, last, :half], top[:, 0, half:]], -1) for top in tops]
-        return AttentionState(tops[-1], encoded.mask, [(end, torch.zeros_like(end)) for end in ends])
+        zeros = torch.zeros_like(ends[-1])
+        return AttentionState(tops[-1], encoded.mask, [(end, zeros) for end in ends], zeros)
 
     def forward(self, encoder: Encoder, ids: Tensor, state: DecoderState) -> DecoderOutput:
         assert isinstance(state, AttentionState)

@@ -5,9 +5,8 @@ share only this CNN and the softmax; and tasks use all layers, by a trained scal
 is the word vector, twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 import torch.nn.functional as F
@@ -21,8 +20,8 @@ from polyseme.layers.projected_lstm import ProjectedLstm
 from polyseme.models.base import Encoder, ModelConfig
 from polyseme.tokenization.tokenizer import Tokenizer
 
-NUM_CHARACTERS = 261  # 256 bytes and the following markers, as in bilm-tf
-_SENTENCE_START, _SENTENCE_END, _WORD_START, _WORD_END, _PADDING = range(256, 261)
+_NUM_CHARACTERS = 261  # 256 bytes and the following markers, as in bilm-tf
+_SENTENCE_START, _SENTENCE_END, _WORD_START, _WORD_END, _PADDING = range(256, _NUM_CHARACTERS)
 _WORDS_PER_CHUNK = 2048
 _WORD_MULTIPLE, _CHARACTER_MULTIPLE = 128, 8  # shapes are rounded up to these
 
@@ -46,7 +45,7 @@ class ElmoConfig(ModelConfig):
     dropout: float = Field(0.1, ge=0, lt=1)
 
     @model_validator(mode="after")
-    def _check_filters(self) -> ElmoConfig:
+    def _check_filters(self) -> Self:
         for width, number in self.filters:
             if not 1 <= width <= self.max_characters or number < 1:
                 raise ValueError(
@@ -55,7 +54,7 @@ class ElmoConfig(ModelConfig):
         return self
 
     def token_characters(self, tokenizer: Tokenizer) -> Tensor:
-        """Character ids of all tokens, (V, C); sentence markers have characters of their own."""
+        """Character ids of all tokens, (V, C); the start and the end of a sentence have characters of their own."""
         characters = character_ids([tokenizer.token(id) for id in range(tokenizer.vocab_size)], self.max_characters)
         for id, marker in ((tokenizer.specials.start, _SENTENCE_START), (tokenizer.specials.end, _SENTENCE_END)):
             if id is not None:
@@ -89,7 +88,7 @@ class CharacterCnn(nn.Module):
         super().__init__()
         self.num_embeddings, self.embedding_dim = config.vocab_size, config.width
         self.register_buffer("vocabulary", _placeholder_words(config.vocab_size, config.max_characters))
-        self.characters = nn.Embedding(NUM_CHARACTERS, config.character_width)
+        self.characters = nn.Embedding(_NUM_CHARACTERS, config.character_width)
         self.filters = nn.ModuleList(
             nn.Conv1d(config.character_width, number, width) for width, number in config.filters
         )
@@ -147,17 +146,9 @@ class Elmo(Encoder):
         self.config = config
         self.widths = (2 * config.width,) * (config.num_layers + 1)
         self.tokens = CharacterCnn(config)
+        sizes, clips = (config.width, config.cell_width, config.width), (config.cell_clip, config.projection_clip)
         self.layers = nn.ModuleList(
-            nn.ModuleList(
-                ProjectedLstm(
-                    config.width,
-                    config.cell_width,
-                    config.width,
-                    cell_clip=config.cell_clip,
-                    projection_clip=config.projection_clip,
-                )
-                for _ in ("forward", "backward")
-            )
+            nn.ModuleList(ProjectedLstm(*sizes, *clips) for _ in ("forward", "backward"))
             for _ in range(config.num_layers)
         )
         self.drop = Dropout(config.dropout)
@@ -196,10 +187,9 @@ class Elmo(Encoder):
                 inputs[direction] = y + x if number and self.config.residual else y
             layers.append(_concatenate(inputs, order))
         layers[-1] = self.drop(layers[-1])
-        after = RecurrentState(
-            {"hidden": torch.stack(hidden, 1), "cell": torch.stack(cell, 1)}, previous.length + len(left)
-        )
-        return Encoded(layers=tuple(layers), mask=batch.mask, state=after)
+        after = {"hidden": torch.stack(hidden, 1), "cell": torch.stack(cell, 1)}
+        state = RecurrentState(after, previous.length + len(left))
+        return Encoded(layers=tuple(layers), mask=batch.mask, state=state)
 
     def _forward_packed(self, batch: Batch) -> Encoded:
         assert batch.packed_lengths is not None
@@ -213,14 +203,10 @@ class Elmo(Encoder):
         )
 
     def new_state(self, num_rows: int, max_length: int) -> RecurrentState:
+        widths = {"hidden": self.config.width, "cell": self.config.cell_width}
         num_directions = 2 * self.config.num_layers  # forward, then backward of each layer
-        weight = self.tokens.projection.bias
-        return RecurrentState(
-            {
-                "hidden": weight.new_zeros(num_rows, num_directions, self.config.width),
-                "cell": weight.new_zeros(num_rows, num_directions, self.config.cell_width),
-            }
-        )
+        new_zeros = self.tokens.projection.bias.new_zeros
+        return RecurrentState({name: new_zeros(num_rows, num_directions, width) for name, width in widths.items()})
 
     def pool(self, encoded: Encoded) -> Tensor:
         # Each direction at the token where it has read the whole sequence.

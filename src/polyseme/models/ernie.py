@@ -4,8 +4,6 @@ What is unusual is the objective. The architecture differs from BERT's in its ac
 and in a vocabulary of little more than the Chinese characters.
 """
 
-from __future__ import annotations
-
 import dataclasses
 
 from pydantic import Field

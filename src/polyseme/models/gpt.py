@@ -4,9 +4,7 @@ What is unusual, compared with BERT: attention is causal; no layer norm follows 
 the token embedding itself, without a head of its own.
 """
 
-from __future__ import annotations
-
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 from torch import Tensor, nn
@@ -28,7 +26,7 @@ class GptConfig(ModelConfig, BlockConfig):
     activation: Literal["gelu_tanh", "relu"] = "gelu_tanh"
 
     @model_validator(mode="after")
-    def _check_inner_width(self) -> GptConfig:
+    def _check_inner_width(self) -> Self:
         if self.inner_width != 4 * self.width:  # OpenAIGPTConfig has no such setting
             raise ValueError(f"inner_width = {self.inner_width} is not 4 · width = {4 * self.width}; remove it")
         return self
@@ -69,15 +67,12 @@ class Gpt(Encoder):
             positions = self.positions.weight[cache.lengths][:, None]
         else:
             positions = position_embeddings(self.positions, batch, start=cache.length if cache else 0)
-        x = self.drop(self.tokens(batch.ids) + positions)  # (B, T, D)
-
         # Rows of one cache have equal lengths, so that a cached past has no padding.
         mask = None if cache else attention_mask(batch)
         context = AttentionContext(mask, causal=True, cache=cache)
-        layers = [x]
+        layers = [self.drop(self.tokens(batch.ids) + positions)]  # (B, T, D)
         for number, block in enumerate(self.blocks):
-            x = block(x, context, number)
-            layers.append(x)
+            layers.append(block(layers[-1], context, number))
         if cache:
             cache.advance(batch.ids.shape[1])
         return Encoded(layers=tuple(layers), mask=batch.mask, state=cache, packed_lengths=batch.packed_lengths)

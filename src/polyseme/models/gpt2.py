@@ -4,8 +4,6 @@ What is unusual, compared with GPT: the layer norms come before each sublayer, w
 weights that write to the residual stream are initialized smaller, by 1/√(2 · num_layers).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

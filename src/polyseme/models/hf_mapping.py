@@ -1,12 +1,10 @@
 """Two-way mapping of a family's settings and weights to the transformers library: one table per family."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -16,40 +14,33 @@ from polyseme.errors import ConfigError
 
 @dataclass(frozen=True)
 class WeightRule:
-    """Name of a weight here and in transformers; several names there are stacked into one weight here.
+    """Name of a weight here and in transformers.
 
-    `{n}` stands for a layer number and `{p}` for weight or bias. A transposed weight is stored [in, out] there.
+    `{n}` stands for a layer number and `{p}` for weight or bias; `{qkv}` for query, key and value, which are three
+    weights there and stacked into one here. A transposed weight is stored [in, out] there.
     """
 
     ours: str
-    theirs: str | tuple[str, ...]
+    theirs: str
     transposed: bool = False
 
-    def match(self, name: str) -> dict[str, str] | None:
-        """Values of the placeholders if `name` is the name here."""
-        found = _pattern(self.ours).fullmatch(name)
-        return found.groupdict() if found else None
-
-    def matches_theirs(self, name: str) -> bool:
-        """Whether `name` is a name in transformers."""
-        return any(_pattern(part).fullmatch(name) for part in self._theirs)
-
-    def their_names(self, placeholders: Mapping[str, str]) -> list[str]:
-        """Names in transformers."""
-        return [name.format(**placeholders) for name in self._theirs]
+    def their_names(self, ours: str) -> list[str]:
+        """Names in transformers of the weight `ours`; none if it is not a weight of this rule."""
+        match = _pattern(self.ours).fullmatch(ours)
+        parts = ("query", "key", "value") if "{qkv}" in self.theirs else ("",)
+        return [self.theirs.format(**match.groupdict(), qkv=part) for part in parts] if match else []
 
     def transpose(self, tensor: Tensor) -> Tensor:
         """Convert between the two layouts."""
         return tensor.T if self.transposed and tensor.dim() == 2 else tensor
 
-    @property
-    def _theirs(self) -> tuple[str, ...]:
-        return (self.theirs,) if isinstance(self.theirs, str) else self.theirs
+
+_PLACEHOLDERS = {"n": r"(?P<n>\d+)", "p": "(?P<p>weight|bias)", "qkv": "(?:query|key|value)"}
 
 
 @functools.cache
 def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(re.escape(name).replace(r"\{n\}", r"(?P<n>\d+)").replace(r"\{p\}", r"(?P<p>weight|bias)"))
+    return re.compile(re.sub(r"\\{(\w+)\\}", lambda placeholder: _PLACEHOLDERS[placeholder[1]], re.escape(name)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +60,7 @@ class HfMapping:
     ignored_weights: str = r"$^"  # theirs that need not be read: buffers and tied copies
     optional_weights: tuple[str, ...] = ()  # ours that a checkpoint may lack; they are initialized
 
-    def for_heads(self, heads: nn.Module | None) -> HfMapping:
+    def for_heads(self, heads: nn.Module | None) -> Self:
         """The mapping for a model with these heads; classes there have one task, so several keep the names here."""
         several = heads is not None and sum(name in _TASKS for name, _ in heads.named_children()) > 1
         return replace(self, head_weights=(), architectures={}) if several else self
@@ -131,14 +122,15 @@ class HfMapping:
     def full_name(self, name: str) -> str:
         """Add the prefix to a name if it lacks it, and replace the names of TensorFlow checkpoints."""
         name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
-        return self.prefix + name if any(rule.matches_theirs(name) for rule in self.encoder_weights) else name
+        return (
+            self.prefix + name if any(_pattern(rule.theirs).fullmatch(name) for rule in self.encoder_weights) else name
+        )
 
     def _find(self, ours: str) -> tuple[WeightRule, list[str]]:
         for prefix, rules in ((self.prefix, self.encoder_weights), ("", self.head_weights)):
             for rule in rules:
-                placeholders = rule.match(ours)
-                if placeholders is not None:
-                    return rule, [prefix + name for name in rule.their_names(placeholders)]
+                if names := rule.their_names(ours):
+                    return rule, [prefix + name for name in names]
         return WeightRule(ours, ours), [ours]  # a head that transformers does not have
 
 

@@ -4,8 +4,7 @@ What is unusual: the input is the concatenation of the embeddings of the last n 
 positions; and the output layer has a matrix of its own, optionally connected to the embeddings directly.
 """
 
-from __future__ import annotations
-
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -28,12 +27,12 @@ class NnlmConfig(ModelConfig):
     dropout: float = Field(0.0, ge=0, lt=1)
 
 
+@dataclass(eq=False)
 class WindowState(State):
     """Embeddings of the last n - 2 words."""
 
-    def __init__(self, vectors: Tensor, length: int) -> None:
-        self.vectors = vectors  # (B, n - 2, D)
-        self.length = length
+    vectors: Tensor  # (B, n - 2, D)
+    length: int = 0
 
 
 class Nnlm(Encoder):
@@ -55,31 +54,26 @@ class Nnlm(Encoder):
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
         x = self.tokens(batch.ids)  # (B, T, D)
-        before = x.new_zeros(len(x), self.config.order - 2, x.shape[-1])
-        if isinstance(state, WindowState):
-            before = state.vectors
+        num_rows, num_tokens, width = x.shape
+        num_before = self.config.order - 2
+        before = state.vectors if isinstance(state, WindowState) else x.new_zeros(num_rows, num_before, width)
         history = torch.cat([before, x], 1)  # zeros before the first word
-        num_tokens = x.shape[1]
         positions = torch.arange(num_tokens, device=x.device)
         if batch.packed_lengths is not None:
             positions = torch.cat([positions[:length] for length in batch.packed_lengths])
         views = []
         for back in range(self.config.order - 1):
-            start = before.shape[1] - back
-            view = history[:, start : start + num_tokens]
+            view = history[:, num_before - back :][:, :num_tokens]
             views.append(view if batch.packed_lengths is None else view * (positions >= back)[:, None])
         window = self.drop(torch.cat(views, -1))  # (B, T, (n - 1) D), nearest first
         top = self.drop(torch.tanh(self.hidden(window)))
         if self.config.connections == "direct":
             top = torch.cat([top, window], -1)
-        after = None
-        if state is not None:
-            after = WindowState(history[:, num_tokens:], state.length + num_tokens)
+        after = WindowState(history[:, num_tokens:], state.length + num_tokens) if state else None
         return Encoded(layers=(x, top), mask=batch.mask, packed_lengths=batch.packed_lengths, state=after)
 
     def new_state(self, num_rows: int, max_length: int) -> WindowState:
-        device = self.tokens.weight.device
-        return WindowState(torch.zeros(num_rows, self.config.order - 2, self.config.width, device=device), 0)
+        return WindowState(torch.zeros(num_rows, self.config.order - 2, self.config.width, device=self.device))
 
     def pool(self, encoded: Encoded) -> Tensor:
         return encoded.last()

@@ -4,8 +4,6 @@ What is unusual: positions start at 2; there is one segment; and without a sente
 that the first token's vector represents the sequence and classifiers add a dense layer of their own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Interfaces of encoder–decoder models."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch import Tensor, nn

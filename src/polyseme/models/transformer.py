@@ -5,9 +5,8 @@ decoder layer; positions are fixed sinusoids; and one matrix serves as source em
 layer.
 """
 
-from __future__ import annotations
-
 import math
+from dataclasses import dataclass
 
 import torch
 from pydantic import Field
@@ -54,12 +53,10 @@ class Transformer(Seq2SeqEncoder):
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
         lengths = batch.packed_lengths or (batch.ids.shape[1],)
         positions = torch.cat([torch.arange(length, device=batch.ids.device) for length in lengths])
-        x = self.embed(batch.ids, positions)
         context = AttentionContext(attention_mask(batch))
-        layers = [x]
+        layers = [self.embed(batch.ids, positions)]
         for block in self.blocks:
-            x = block(x, context)
-            layers.append(x)
+            layers.append(block(layers[-1], context))
         return Encoded(layers=tuple(layers), mask=batch.mask, packed_lengths=batch.packed_lengths)
 
     def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
@@ -122,6 +119,21 @@ class CrossAttention(nn.Module):
         return self.output(mixed), weights
 
 
+@dataclass(eq=False)
+class TransformerState(DecoderState):
+    """Keys and values of the source in each layer, and a cache of those of the target when decoding token by token."""
+
+    source: list[Tensor]
+    mask: Tensor | None  # (B, 1, 1, S)
+    cache: KVCache | None
+
+    def select(self, rows: Tensor) -> None:
+        self.source = [layer[:, rows] for layer in self.source]
+        self.mask = None if self.mask is None else self.mask[rows]
+        if self.cache:
+            self.cache.select(rows)
+
+
 class DecoderBlock(nn.Module):
     """Decoder layer: causal self-attention, cross-attention and a feed-forward network, post-norm."""
 
@@ -141,21 +153,6 @@ class DecoderBlock(nn.Module):
         attended, weights = self.cross_attention(x, state.source[layer], state.mask)
         x = self.cross_attention_norm(x + self.drop(attended))
         return self.feed_forward_norm(x + self.drop(self.feed_forward(x))), weights
-
-
-class TransformerState(DecoderState):
-    """Keys and values of the source in each layer, and a cache of those of the target when decoding token by token."""
-
-    def __init__(self, source: list[Tensor], mask: Tensor | None, cache: KVCache | None) -> None:
-        self.source = source
-        self.mask = mask  # (B, 1, 1, S)
-        self.cache = cache
-
-    def select(self, rows: Tensor) -> None:
-        self.source = [layer[:, rows] for layer in self.source]
-        self.mask = None if self.mask is None else self.mask[rows]
-        if self.cache:
-            self.cache.select(rows)
 
 
 class TransformerDecoder(Decoder):

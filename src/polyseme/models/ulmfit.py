@@ -5,8 +5,6 @@ elsewhere variational dropout, one mask for all time steps. The last layer has t
 output layer can be tied to them.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Language modelling with activation regularization and random BPTT lengths, as for AWD-LSTM (Merity et al., 2017)."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from typing import Literal

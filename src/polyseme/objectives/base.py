@@ -1,7 +1,5 @@
 """Training objectives: how text becomes batches, and the loss of a batch."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -26,8 +26,8 @@ from polyseme.objectives.causal_lm import CausalLm, select_targets
 from polyseme.objectives.sources import TokenSource, rng
 from polyseme.tokenization.config import SpecialTokens
 
-_MAX_FULL_VOCAB = 10_000
-_MAX_SAMPLED_VOCAB = 200_000  # beyond, the optimizer takes too long for the whole table
+_AUTO_SOFTMAX = ((10_000, "full"), (200_000, "sampled"))  # up to this vocabulary size
+_LARGEST_SOFTMAX = "adaptive"  # beyond, the optimizer takes too long for the whole table
 
 
 class BidirectionalLmConfig(ObjectiveConfig):
@@ -49,13 +49,7 @@ class ForwardLm(CausalLm):
         vocab_size, width = encoder.config.vocab_size, encoder.widths[-1] // 2
         kind: str = config.softmax
         if kind == "auto":
-            kind = (
-                "full"
-                if vocab_size <= _MAX_FULL_VOCAB
-                else "sampled"
-                if vocab_size <= _MAX_SAMPLED_VOCAB
-                else "adaptive"
-            )
+            kind = next((kind for most, kind in _AUTO_SOFTMAX if vocab_size <= most), _LARGEST_SOFTMAX)
         self.softmax = AdaptiveSoftmax(vocab_size, width) if kind == "adaptive" else Softmax(vocab_size, width)
         self.vocab_size = vocab_size
         self.num_sampled = config.num_sampled if kind == "sampled" else 0

@@ -3,8 +3,6 @@
 Each epoch shuffles the items of equal length, cuts the batches anew and shuffles the batches.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
-"""Causal language modelling: predict each token from those before it (Radford et al., 2018, 2019)."""
+"""Causal language modelling: predict each token from those before it (Radford et al., 2018, 2019).
 
-from __future__ import annotations
+The feedforward n-gram model of Bengio et al. (2003) differs in its output layer, which is not tied to the embeddings.
+"""
 
 import math
 from collections.abc import Mapping
@@ -8,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from polyseme.batch import IGNORED, Batch, Encoded, LossOutput
 from polyseme.datasets.token_store import TokenStore
@@ -23,6 +24,12 @@ class CausalLmConfig(ObjectiveConfig):
     """Settings of a causal language model: none."""
 
     kind: Literal["causal_lm"] = "causal_lm"
+
+
+class FeedforwardLmConfig(ObjectiveConfig):
+    """Settings of a feedforward language model: none."""
+
+    kind: Literal["feedforward_lm"] = "feedforward_lm"
 
 
 class CausalLm(Objective):
@@ -74,6 +81,19 @@ class CausalLm(Objective):
     def logits(self, encoder: Encoder, hidden: Tensor) -> Tensor:
         """Logits of the next token, (…, V)."""
         return linear(hidden, *self.output(encoder))
+
+
+class FeedforwardLm(CausalLm):
+    """Causal language model with an output layer of its own: U, with direct connections [U; W], and b."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(encoder.config.vocab_size, encoder.widths[-1]))
+        nn.init.normal_(self.weight, std=0.02)
+        self.bias = nn.Parameter(torch.zeros(encoder.config.vocab_size))
+
+    def output(self, encoder: Encoder) -> tuple[Tensor, Tensor | None]:
+        return self.weight, self.bias
 
 
 def select_targets(hidden: Tensor, batch: Batch, name: str) -> tuple[Tensor, Tensor]:

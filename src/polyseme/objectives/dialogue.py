@@ -4,8 +4,6 @@ A sequence has three turns: query, response, query (QRQ); or QRR or QQR, which s
 speaker. Sequences are padded, because turns are short.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

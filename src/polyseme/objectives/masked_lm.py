@@ -8,8 +8,6 @@ spans of one to three words (n-gram masking: Joshi et al., 2019; Lan et al., 201
 among entity, phrase and word (Sun et al., 2019). A unit is masked as a whole or not at all.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Literal, Self
 

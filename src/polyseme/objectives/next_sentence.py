@@ -5,8 +5,6 @@ from elsewhere. Where the only boundary is the end of a document, another text f
 the authors' code does the same with documents of one sentence.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -93,9 +91,7 @@ class NextSentence(Objective):
         batch = Batch.of(torch.from_numpy(ids), segments=segments, units=source.read_units(positions))
         return batch.with_labels(self.name, torch.from_numpy(label))
 
-    def arrange(
-        self, spans: CutSpans, changed: Flags, generator: np.random.Generator
-    ) -> tuple[Integers, Integers, Integers, Integers]:
+    def arrange(self, spans: CutSpans, changed: Flags, generator: np.random.Generator) -> tuple[Integers, ...]:
         """Begin and length of the first part, begin of the second part, and the label."""
         label = np.where(spans.at_document_end | changed, ELSEWHERE, FOLLOWS)
         second = np.where(label == ELSEWHERE, spans.elsewhere, spans.begin + spans.cut)

@@ -7,8 +7,6 @@ Sequences have no padding, so that the later part ends in the middle of a senten
 otherwise its complete last sentence would reveal the order (96 % accuracy after three minutes).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from polyseme.arrays import Flags, Integers
@@ -23,14 +21,11 @@ class SentenceOrder(NextSentence):
     name = "sentence_order"
     label_names = ("in order", "swapped")
 
-    def arrange(
-        self, spans: CutSpans, changed: Flags, generator: np.random.Generator
-    ) -> tuple[Integers, Integers, Integers, Integers]:
+    def arrange(self, spans: CutSpans, changed: Flags, generator: np.random.Generator) -> tuple[Integers, ...]:
         swapped = changed & ~spans.at_document_end
         begin, middle = spans.begin, spans.begin + spans.cut
-        length = spans.cut - (generator.random(len(begin)) * spans.last_sentence).astype(
-            np.int64
-        )  # of the earlier part
+        num_truncated = (generator.random(len(begin)) * spans.last_sentence).astype(np.int64)
+        length = spans.cut - num_truncated  # of the earlier part
         first = np.where(swapped, middle, begin)
         num_first = np.where(swapped, spans.length - length, length)
         second = np.where(spans.at_document_end, spans.elsewhere, np.where(swapped, begin, middle))

@@ -1,11 +1,10 @@
 """Where the sequences of each step start in the token store, and seeded random generators."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 import torch
@@ -59,7 +58,7 @@ class TokenSource:
         firsts = first + np.arange(self.num_rows) * num_tokens // self.num_rows
         return (firsts[:, None] + num_read + np.arange(length)) % num_tokens
 
-    def with_shorter_sequences(self, divisor: int) -> TokenSource:
+    def with_shorter_sequences(self, divisor: int) -> Self:
         """The same text in shorter sequences, with as many tokens per batch."""
         length = max(_MIN_LENGTH, self.length // divisor)
         return dataclasses.replace(self, length=length, num_rows=self.num_rows * self.length // length)

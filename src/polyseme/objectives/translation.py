@@ -6,8 +6,6 @@ Targets are smoothed: a fraction of the probability is uniform over all tokens b
 et al., 2016). The term this adds to the loss is linear in the logits and needs no second softmax.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

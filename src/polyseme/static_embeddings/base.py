@@ -1,7 +1,5 @@
 """Base class of the trainers of static embeddings, which update arrays in compiled kernels instead of by autograd."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ in one dense row that stays in the processor's cache; nothing is sorted or hashe
 and the counts of several chunks are merged at the end. The result does not depend on the number of threads.
 """
 
-from __future__ import annotations
-
 import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Iterator

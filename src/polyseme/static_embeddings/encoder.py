@@ -4,8 +4,6 @@ The encoder of all static families but one-hot. They differ in training only: by
 predicting neighbours (word2vec) or by regression on log co-occurrence counts (GloVe).
 """
 
-from __future__ import annotations
-
 import torch
 from pydantic import Field
 from torch import Tensor, nn

@@ -8,8 +8,6 @@ As in the original code, AdaGrad accumulates squared updates (learning rate incl
 new order.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from tempfile import TemporaryFile
 from typing import Any

@@ -1,7 +1,5 @@
 """Huffman coding of a vocabulary for hierarchical softmax (Morin and Bengio, 2005; Mikolov et al., 2013b)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random numbers and memory prefetching for use inside numba kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

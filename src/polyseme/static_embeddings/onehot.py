@@ -1,7 +1,5 @@
 """One-hot vectors: the encoder, its settings, and a trainer without steps to take."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -5,8 +5,6 @@ is independent of the corpus size. Each pass merges the bigrams above its thresh
 find longer phrases.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -143,12 +141,7 @@ def _merge_ids(ids: list[int], starts: list[int], phrases: Mapping[tuple[int, in
 
 
 def merge_phrases(
-    tokens: Integers,
-    bounds: Integers,
-    *,
-    is_word: Flags,
-    min_count: int = 5,
-    thresholds: Sequence[float] = (100.0,),
+    tokens: Integers, bounds: Integers, *, is_word: Flags, min_count: int = 5, thresholds: Sequence[float] = (100.0,)
 ) -> PhrasedText:
     """Merge adjacent words, those with `is_word` (V,), within the same bounds, one pass per threshold."""
     no_pairs, no_scores = np.zeros((0, 2), np.int64), np.zeros(0)

@@ -1,7 +1,5 @@
 """Subsampling of frequent words, and alias tables for negative sampling."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

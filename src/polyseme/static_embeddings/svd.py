@@ -5,8 +5,6 @@ with context distribution smoothing and a shift (Levy, Goldberg and Dagan, 2015)
 randomized subspace iteration, one iteration per step (Halko, Martinsson and Tropp, 2011).
 """
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

@@ -11,8 +11,6 @@ Threads share all vectors without locks (Hogwild; Recht et al., 2011). Only runs
 resumed or not; runs on several give vectors of the same quality.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise

@@ -9,11 +9,9 @@ one word at a time as a new class, and merges the two classes that lose the leas
 one class yields a binary tree.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -47,7 +45,7 @@ class Bigrams:
     repeats: Ids  # (V,), how often a word follows itself, which neither of the two contains
 
     @classmethod
-    def of(cls, counts: csr_array, is_word: Flags) -> Bigrams:
+    def of(cls, counts: csr_array, is_word: Flags) -> Self:
         """Split the counts (V, V) of the words before each word, without special tokens."""
         neighbours = []
         for direction in (counts, counts.T.tocsr()):

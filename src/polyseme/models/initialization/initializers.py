@@ -19,11 +19,7 @@ pairs to BLEU 20.6 this way, and to 1.1 with the published initialization. In a 
 frozen, the output vector of each target word is what the decoder computes when it attends to its translations.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
-from itertools import count, islice
 from typing import Any
 
 import numpy as np
@@ -136,14 +132,10 @@ def initialize_local_attention(encoder: Encoder) -> None:
     gain = math.sqrt(_PEAK_LOGIT * math.sqrt(head_width) / (width / 2))
     for attention in heads:
         query, key, _ = attention.query_key_value.weight.view(3, attention.num_heads, head_width, width)
-        for head, offset in enumerate(islice(_offsets(), attention.num_heads)):
+        for head in range(attention.num_heads):
+            offset = (head // 2 + 1) * (-1, 1)[head % 2]  # relative positions, nearest first
             query[head, : len(directions)] = gain * _rotation(frequencies * offset) @ directions
             key[head, : len(directions)] = gain * directions
-
-
-def _offsets() -> Iterator[int]:
-    """Relative positions of the heads, nearest first."""
-    return (sign * step for step in count(1) for sign in (-1, 1))
 
 
 def _angles(positions: Tensor, frequencies: Tensor) -> Tensor:

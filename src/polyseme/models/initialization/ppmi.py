@@ -1,7 +1,5 @@
 """PPMI co-occurrence statistics used to initialize token embeddings (Bullinaria and Levy, 2007)."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
