@@ -1,1 +1,1 @@
-"""How well a model does, by sets that others have made."""
+"""Evaluation on test sets: perplexity, minimal pairs, word similarity, word senses, BLEU and prompting."""

@@ -28,16 +28,11 @@ def draw_metrics(results: Sequence[MetricResult], *, title: str) -> str:
     for metric, rows in panels.items():
         parts += [f'<g transform="translate(0 {top})">', *_panel(metric, rows), "</g>"]
         top += _TOP + _ROW * len(rows) + _BOTTOM
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + _RIGHT} {top}" '
-            'font-family="sans-serif" font-size="12">',
-            '<rect width="100%" height="100%" fill="white"/>',
-            *parts,
-            "</svg>",
-            "",
-        ]
+    header = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LEFT + _WIDTH + _RIGHT} {top}" '
+        'font-family="sans-serif" font-size="12">'
     )
+    return "\n".join([header, '<rect width="100%" height="100%" fill="white"/>', *parts, "</svg>", ""])
 
 
 def _panel(metric: str, results: Sequence[MetricResult]) -> list[str]:

@@ -4,9 +4,7 @@ A row has an acceptable and an unacceptable sentence, and optionally the names o
 of the linguistic phenomenon and of the field. Sentences are compared by their total likelihood; a tie counts half.
 """
 
-import math
 import random
-import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from typing import Any
 from polyseme.corpora.corpus import Corpus
 from polyseme.corpora.file_readers import FileReader, row_location
 from polyseme.errors import DataError
-from polyseme.evaluation.results import MetricResult, mean_result
+from polyseme.evaluation.results import MetricResult, macro_average, mean_result
 from polyseme.inference.scores import Score
 
 # Column names, those of BLiMP first.
@@ -42,23 +40,6 @@ class PairSet:
     pairs: list[tuple[str, str]]  # the good sentence, and the bad one
 
 
-@dataclass(frozen=True, kw_only=True)
-class _SetScores:
-    """Points per pair of a set, and whether all words of the pair are in the vocabulary."""
-
-    pairs: PairSet
-    points: list[float]
-    known: list[bool]
-
-    def result(self) -> MetricResult:
-        result = mean_result(self.pairs.name, self.points, metric="accuracy", num_items=len(self.points))
-        return replace(result, num_scored=sum(self.known))
-
-    def known_result(self) -> MetricResult:
-        points = [point for point, known in zip(self.points, self.known, strict=True) if known]
-        return mean_result(self.pairs.name, points, metric="accuracy, known words", num_items=len(self.points))
-
-
 def read_pairs(path: Path) -> list[PairSet]:
     """Read the sets of a file, or of all tables of a folder, in order."""
     sets: dict[str, PairSet] = {}
@@ -79,18 +60,29 @@ def score_pairs(
     name: str, sets: Sequence[PairSet], score: Scorer, *, most: int = 0, seed: int = 0
 ) -> list[MetricResult]:
     """Accuracy on each set, and averaged over sets by phenomenon, by field and in total."""
-    scored = [_score_set(sample_pairs(pairs, most, seed), score) for pairs in sets]
-    results = [one.result() for one in scored]
-    if len(scored) > 1:
-        by_set = results.copy()
+    by_set, without_oov = [], []
+    for pairs in sets:
+        sampled = sample_pairs(pairs, most, seed).pairs
+        scores = score([sentence for pair in sampled for sentence in pair])  # in one call, to batch by length
+        points, known_points = [], []
+        for good, bad in zip(scores[::2], scores[1::2], strict=True):
+            margin = bad.nats - good.nats
+            points.append(0.5 if abs(margin) < _TOLERANCE else float(margin > 0))
+            if good.num_oov + bad.num_oov == 0:
+                known_points.append(points[-1])
+        result = mean_result(pairs.name, points, metric="accuracy", num_items=len(points))
+        by_set.append(replace(result, num_scored=len(known_points)))
+        without_oov.append(mean_result(pairs.name, known_points, metric="accuracy, known words", num_items=len(points)))
+    results = by_set.copy()
+    if len(sets) > 1:
         for kind in ("phenomenon", "field"):
-            groups = [getattr(one.pairs, kind) for one in scored]
+            groups = [getattr(pairs, kind) for pairs in sets]
             for group in sorted({*groups} - {""}):
                 members = [result for result, other in zip(by_set, groups, strict=True) if other == group]
-                results.append(_mean_of_sets(name, members, section=f"{kind}: {group}"))
-        results.append(_mean_of_sets(name, by_set))
-    if not all(known for one in scored for known in one.known):
-        results.append(_mean_of_sets(name, [one.known_result() for one in scored]))
+                results.append(macro_average(name, members, section=f"{kind}: {group}"))
+        results.append(macro_average(name, by_set))
+    if any(result.num_scored < result.num_items for result in by_set):
+        results.append(macro_average(name, without_oov))
     return results
 
 
@@ -100,37 +92,6 @@ def sample_pairs(pairs: PairSet, most: int, seed: int) -> PairSet:
         return pairs
     chosen = random.Random(f"{pairs.name} {seed}").sample(range(len(pairs.pairs)), most)
     return replace(pairs, pairs=[pairs.pairs[index] for index in sorted(chosen)])
-
-
-def _score_set(pairs: PairSet, score: Scorer) -> _SetScores:
-    scores = score([sentence for pair in pairs.pairs for sentence in pair])  # in one call, to batch by length
-    scored = list(zip(scores[::2], scores[1::2], strict=True))
-    return _SetScores(
-        pairs=pairs,
-        points=[_points(bad.nats - good.nats) for good, bad in scored],
-        known=[good.num_oov + bad.num_oov == 0 for good, bad in scored],
-    )
-
-
-def _points(margin: float) -> float:
-    return 0.5 if abs(margin) < _TOLERANCE else float(margin > 0)
-
-
-def _mean_of_sets(name: str, results: Sequence[MetricResult], *, section: str = "") -> MetricResult:
-    """Mean over sets; the standard error is that of independent samples within fixed sets."""
-    values = [result.value for result in results if result.value is not None]
-    errors = [
-        result.standard_error for result in results if result.value is not None and result.standard_error is not None
-    ]
-    return MetricResult(
-        name=name,
-        section=section,
-        metric=results[0].metric,
-        value=statistics.fmean(values) if values else None,
-        standard_error=math.hypot(*errors) / len(values) if len(errors) == len(values) > 0 else None,
-        num_scored=sum(result.num_scored for result in results),
-        num_items=sum(result.num_items for result in results),
-    )
 
 
 def _sentence(reader: FileReader, number: int, row: Row, column: str) -> str:

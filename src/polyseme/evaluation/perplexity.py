@@ -12,30 +12,21 @@ from pathlib import Path
 from polyseme.corpora.corpus import Corpus
 from polyseme.evaluation.results import MetricResult, perplexity_result
 from polyseme.inference.scores import Score
+from polyseme.tokenization.document_batches import group_documents
 from polyseme.tokenization.tokenizer import Tokenizer
 
 _BATCH_CHARACTERS = 1_000_000  # whose tokens are in memory at the same time
 
 
 def read_documents(data: Path, *, most: int, seed: int) -> Iterator[list[str]]:
-    """Yield batches of documents of a file, folder or glob pattern; `most` of them, sampled by the seed, unless 0."""
+    """Read batches of documents of a file, folder or glob pattern; `most` of them, sampled by the seed, unless 0."""
     corpus = Corpus(data)
     chosen = None
     if most:
         count = sum(1 for _ in corpus)
         chosen = {*random.Random(f"likelihood {seed}").sample(range(count), min(most, count))}
-    batch: list[str] = []
-    length = 0
-    for number, document in enumerate(corpus):
-        if chosen is not None and number not in chosen:
-            continue
-        batch.append(document)
-        length += len(document)
-        if length >= _BATCH_CHARACTERS:
-            yield batch
-            batch, length = [], 0
-    if batch:
-        yield batch
+    documents = (document for number, document in enumerate(corpus) if chosen is None or number in chosen)
+    return group_documents(documents, _BATCH_CHARACTERS)
 
 
 def case_suffix(tokenizer: Tokenizer | None) -> str:

@@ -35,6 +35,21 @@ def mean_result(name: str, values: Sequence[float], *, metric: str, num_items: i
     )
 
 
+def macro_average(name: str, results: Sequence[MetricResult], *, section: str = "") -> MetricResult:
+    """Average the sets that have a value; the standard error is that of independent samples within fixed sets."""
+    scored = [(result.value, result.standard_error) for result in results if result.value is not None]
+    errors = [error for _, error in scored if error is not None]
+    return MetricResult(
+        name=name,
+        section=section,
+        metric=results[0].metric,
+        value=statistics.fmean(value for value, _ in scored) if scored else None,
+        standard_error=math.hypot(*errors) / len(scored) if len(errors) == len(scored) > 0 else None,
+        num_scored=sum(result.num_scored for result in results),
+        num_items=sum(result.num_items for result in results),
+    )
+
+
 def perplexity_result(mean: MetricResult) -> MetricResult:
     """Turn mean nats into perplexity, with the standard error of the delta method; None on overflow."""
     value = None if mean.value is None else perplexity(mean.value, 1)

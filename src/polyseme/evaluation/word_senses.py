@@ -22,7 +22,7 @@ from polyseme.analysis.vector_geometry import nearest_sense_accuracy, normalize
 from polyseme.corpora.file_readers import FORMATS, FileReader
 from polyseme.datasets.records import Record
 from polyseme.errors import DataError
-from polyseme.evaluation.results import MetricResult, mean_result
+from polyseme.evaluation.results import MetricResult, macro_average, mean_result
 from polyseme.inference.model import LoadedModel
 
 _TABLES = tuple(ending for ending, format in FORMATS.items() if format != "txt")
@@ -96,26 +96,18 @@ def _score_folder(
     for results in words.values():
         yield from results
     if len(words) > 1:
-        yield from (_mean(name, results) for results in zip(*words.values(), strict=True))
+        for by_word in zip(*words.values(), strict=True):
+            average = macro_average(name, by_word, section=by_word[0].section)
+            complete = all(result.value is not None for result in by_word)
+            yield average if complete else replace(average, value=None, standard_error=None)
 
 
 def is_word_in_context(sets: Sequence[SenseSet]) -> bool:
     """Whether a folder has pairs of contexts, as WiC."""
-    return len(sets) == 1 and "text_a" in _columns(sets[0].train)
-
-
-def _mean(name: str, results: Sequence[MetricResult]) -> MetricResult:
-    """Macro average over words."""
-    values = [result.value for result in results if result.value is not None]
-    errors = [result.standard_error for result in results if result.standard_error is not None]
-    return replace(
-        results[0],
-        name=name,
-        value=sum(values) / len(values) if len(values) == len(results) else None,
-        standard_error=math.hypot(*errors) / len(errors) if len(errors) == len(results) else None,
-        num_scored=sum(result.num_scored for result in results),
-        num_items=sum(result.num_items for result in results),
-    )
+    if len(sets) != 1:
+        return False
+    _, first_row = next(FileReader(sets[0].train).records(), (0, {}))
+    return "text_a" in first_row
 
 
 def read_words(chosen: SenseSet, most: int, seed: int) -> Iterator[tuple[str, list[Occurrence], list[Occurrence]]]:
@@ -136,8 +128,8 @@ def read_words(chosen: SenseSet, most: int, seed: int) -> Iterator[tuple[str, li
 
 def _occurrences(file: Path, name: str) -> Iterator[tuple[str, Occurrence]]:
     for record in _records(file, ("text",)):
-        columns = {"label": "sense"} if "sense" in record.values else {}
-        record = replace(record, columns=columns)
+        if "sense" in record.values:
+            record = replace(record, columns={"label": "sense"})
         text = record.text("text")
         place = read_position(record, text)
         if place is None:
@@ -242,7 +234,3 @@ def _records(file: Path, needed: Iterable[str]) -> Iterator[Record]:
             if column not in values:
                 raise reader.missing_column(column, filter(None, values))
         yield Record(file, row, values, {}, labelled=False)
-
-
-def _columns(file: Path) -> set[str | None]:
-    return set(next(FileReader(file).records(), (0, {}))[1])

@@ -53,17 +53,17 @@ def map_document_batches(
     def task(documents: list[str]) -> Result:
         return function(DocumentBatch.of(documents, split, segmentation))
 
-    return ordered_map((partial(task, group) for group in _group_documents(documents)), _NUM_THREADS)
+    return ordered_map((partial(task, group) for group in group_documents(documents, BATCH_LENGTH)), _NUM_THREADS)
 
 
-def _group_documents(documents: Iterable[str]) -> Iterator[list[str]]:
-    """Group documents so that each group but the last has at least `BATCH_LENGTH` characters."""
+def group_documents(documents: Iterable[str], min_length: int) -> Iterator[list[str]]:
+    """Group documents so that each group but the last has at least `min_length` characters."""
     group: list[str] = []
     length = 0
     for document in documents:
         group.append(document)
         length += len(document)
-        if length >= BATCH_LENGTH:
+        if length >= min_length:
             yield group
             group, length = [], 0
     if group:

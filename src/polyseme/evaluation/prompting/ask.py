@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import Field
@@ -13,12 +13,12 @@ from polyseme.evaluation.prompting.few_shot import count_tokens, score_choices
 from polyseme.evaluation.prompting.items import (
     PromptItem,
     PromptSet,
-    choice_task,
+    choice_template,
     make_item,
     read_prompts,
     translation_template,
 )
-from polyseme.evaluation.prompting.templates import detect_language
+from polyseme.evaluation.prompting.templates import detect_language, get_template
 from polyseme.inference.model import LoadedModel
 from polyseme.inference.scores import Score
 
@@ -79,19 +79,18 @@ def _make_item(text: str, config: AskConfig, pool: PromptSet | None) -> PromptIt
         source = detect_language([text])
         # Without examples, the target language is English.
         template = translation_template(config.language, source, pool.language if pool else "en")
-        item = PromptItem(question=template.question(source=text), answers=(), template=template)
+        values = {"source": text}
     else:
         language = detect_language([config.passage + text]) if config.language == "auto" else config.language
-        values = {
-            "answer": {"passage": config.passage, "question": text},
-            "summarise": {"text": text},
-            "choose": {"context": text},
-        }[config.task]
-        name = choice_task(text) if config.task == "choose" else config.task
-        item = replace(make_item(name, language, [], **values), choices=config.choices)
+        if config.task == "choose":
+            template, values = choice_template(text, language), {"context": text}
+        elif config.task == "summarise":
+            template, values = get_template("summarise", language), {"text": text}
+        else:
+            template, values = get_template("answer", language), {"passage": config.passage, "question": text}
     if config.max_tokens:
-        item = replace(item, template=item.template.replace(max_tokens=config.max_tokens))
-    return item
+        template = template.replace(max_tokens=config.max_tokens)
+    return make_item(template, choices=config.choices, **values)
 
 
 def _fit_prompt(model: LoadedModel, item: PromptItem, examples: Sequence[PromptItem]) -> tuple[str, int]:

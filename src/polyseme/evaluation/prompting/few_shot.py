@@ -34,22 +34,11 @@ def score_prompts(
     prompts = sampled.prompts(pool, shots, seed)
     results = _TASKS[sampled.task](model, sampled, prompts, seed)
     num_fitting = sum(length <= model.encoder.config.max_length for length in count_tokens(model, prompts))
+    name, section = sampled.file.stem, f"{sampled.task}, {shots}-shot"
     return [
-        replace(
-            result,
-            name=sampled.file.stem,
-            section=f"{sampled.task}, {shots}-shot",
-            num_scored=num_fitting,
-            num_items=len(prompts),
-        )
+        replace(result, name=name, section=section, num_scored=num_fitting, num_items=len(prompts))
         for result in results
     ]
-
-
-def generate_answers(model: LoadedModel, items: Sequence[PromptItem], prompts: Sequence[str], seed: int) -> list[str]:
-    """Generate an answer to each prompt; all items share a template."""
-    template = items[0].template
-    return [template.cut(text) for text in model.generate(prompts, **template.generation_options(seed))]
 
 
 def score_choices(model: LoadedModel, items: Sequence[PromptItem], prompts: Sequence[str]) -> list[list[Score]]:
@@ -72,9 +61,8 @@ def count_tokens(model: LoadedModel, prompts: Sequence[str]) -> list[int]:
 def _complete(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], seed: int) -> list[MetricResult]:
     words = [item.template.format_answer(item.answers[0]) for item in questions.items]
     scores = model.score(words, after=prompts)
-    nats = mean_result("", [score.nats for score in scores], metric="perplexity of the word", num_items=0)
-    correct = mean_result("", [float(score.is_greedy) for score in scores], metric="accuracy", num_items=0)
-    return [correct, perplexity_result(nats)]
+    nats = _mean("perplexity of the word", [score.nats for score in scores])
+    return [_mean("accuracy", [float(score.is_greedy) for score in scores]), perplexity_result(nats)]
 
 
 def _choose(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], seed: int) -> list[MetricResult]:
@@ -91,38 +79,33 @@ def _choose(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], se
             costs = [cost(score) for score in scores]
             best = [choice for choice, one in zip(item.choices, costs, strict=True) if one == min(costs)]
             points.append((item.answers[0] in best) / len(best))
-        results.append(mean_result("", points, metric=metric, num_items=0))
+        results.append(_mean(metric, points))
     return results
 
 
-def _answer(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], seed: int) -> list[MetricResult]:
-    answers = generate_answers(model, questions.items, prompts, seed)
-    scores = [
-        score_answer(item.answers, answer, questions.language)
-        for item, answer in zip(questions.items, answers, strict=True)
-    ]
-    return [
-        mean_result("", [score.f1 for score in scores], metric="f1", num_items=0),
-        mean_result("", [score.exact for score in scores], metric="exact", num_items=0),
-    ]
+def _generate(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], seed: int) -> list[MetricResult]:
+    template = questions.items[0].template  # all items share it
+    answers = [template.cut(text) for text in model.generate(prompts, **template.generation_options(seed))]
+    if questions.task == "translate":
+        references = [item.answers[0] for item in questions.items]
+        return [Bleu(language=questions.language).score("", answers, references)]
+    pairs = list(zip(questions.items, answers, strict=True))
+    if questions.task == "summarise":
+        scores = [rouge(item.answers[0], text) for item, text in pairs]
+        return [_mean(metric, [score[metric] for score in scores]) for metric in scores[0]]
+    matches = [score_answer(item.answers, text, questions.language) for item, text in pairs]
+    return [_mean("f1", [match.f1 for match in matches]), _mean("exact", [match.exact for match in matches])]
 
 
-def _summarise(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], seed: int) -> list[MetricResult]:
-    summaries = generate_answers(model, questions.items, prompts, seed)
-    scores = [rouge(item.answers[0], text) for item, text in zip(questions.items, summaries, strict=True)]
-    return [mean_result("", [score[metric] for score in scores], metric=metric, num_items=0) for metric in scores[0]]
-
-
-def _translate(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], seed: int) -> list[MetricResult]:
-    translations = generate_answers(model, questions.items, prompts, seed)
-    references = [item.answers[0] for item in questions.items]
-    return [Bleu(language=questions.language).score("", translations, references)]
+def _mean(metric: str, values: Sequence[float]) -> MetricResult:
+    """A mean over all questions, to which `score_prompts` adds the name and the number of questions."""
+    return mean_result("", values, metric=metric, num_items=len(values))
 
 
 _TASKS: dict[str, Callable[[LoadedModel, PromptSet, Sequence[str], int], list[MetricResult]]] = {
     "complete": _complete,
     "choose": _choose,
-    "answer": _answer,
-    "summarise": _summarise,
-    "translate": _translate,
+    "answer": _generate,
+    "summarise": _generate,
+    "translate": _generate,
 }

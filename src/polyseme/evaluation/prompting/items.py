@@ -20,15 +20,10 @@ from polyseme.corpora.file_readers import FileReader, detect_format
 from polyseme.corpora.parallel import ParallelCorpus
 from polyseme.datasets.labelled_files import find_file, read_examples
 from polyseme.datasets.records import Record
-from polyseme.datasets.task_schemas import ChoiceExample, SpanExample
+from polyseme.datasets.squad import SpanExample
+from polyseme.datasets.task_schemas import ChoiceExample
 from polyseme.errors import DataError
-from polyseme.evaluation.prompting.templates import (
-    Language,
-    Template,
-    detect_language,
-    get_template,
-    translation_direction,
-)
+from polyseme.evaluation.prompting.templates import Language, Template, detect_language, get_template
 from polyseme.tokenization.word_segmentation import WordSegmentation, choose_segmenter
 
 _END = re.compile(r"[\W_]*$")
@@ -94,15 +89,14 @@ def read_prompts(path: str | Path, language: str = "auto") -> PromptSet:
     return PromptSet(file=file, task=task, language=used, items=items)
 
 
-def make_item(task: str, language: Language, answers: Sequence[str], **values: str) -> PromptItem:
-    """Fill the template of a task."""
-    filled = get_template(task, language)
-    return PromptItem(question=filled.question(**values), answers=tuple(answers), template=filled)
+def make_item(template: Template, *answers: str, choices: tuple[str, ...] = (), **values: str) -> PromptItem:
+    """Fill in a template."""
+    return PromptItem(question=template.question(**values), answers=answers, template=template, choices=choices)
 
 
-def choice_task(context: str) -> str:
-    """Whether choices answer the context or continue it."""
-    return "choose" if context.rstrip().endswith(_QUESTION) else "continue"
+def choice_template(context: str, language: str) -> Template:
+    """The template for choices that answer the context, if it is a question, or continue it."""
+    return get_template("choose" if context.rstrip().endswith(_QUESTION) else "continue", language)
 
 
 def _task(file: Path) -> str:
@@ -121,31 +115,26 @@ def _task(file: Path) -> str:
 def _complete(file: Path, language: str) -> tuple[list[PromptItem], Language]:
     texts = [record.text("text") for record in _records(file)]
     used = _template_language(language, texts)
-    cut = _last_word_splitter(used)
-    items = []
-    for text in texts:
-        context, word = cut(text)
-        if context and word:  # a single word has no context
-            items.append(make_item("complete", used, [word], context=context))
-    return items, used
+    template, split_text = get_template("complete", used), _last_word_splitter(used)
+    pairs = (pair for pair in map(split_text, texts) if all(pair))  # a single word has no context
+    return [make_item(template, word, context=context) for context, word in pairs], used
 
 
 def _choose(file: Path, language: str) -> tuple[list[PromptItem], Language]:
     examples = read_examples(file, ChoiceExample)
     used = _template_language(language, [example.context for example in examples])
-    items = []
-    for example in examples:
-        answer = [example.choices[example.answer]]
-        question = make_item(choice_task(example.context), used, answer, context=example.context)
-        items.append(replace(question, choices=example.choices))
-    return items, used
+    return [
+        make_item(choice_template(one.context, used), one.choices[one.answer], choices=one.choices, context=one.context)
+        for one in examples
+    ], used
 
 
 def _answer(file: Path, language: str) -> tuple[list[PromptItem], Language]:
     examples = read_examples(file, SpanExample)
     used = _template_language(language, [example.passage for example in examples])
+    template = get_template("answer", used)
     return [
-        make_item("answer", used, [a.text for a in one.answers], passage=one.passage, question=one.question)
+        make_item(template, *(span.text for span in one.answers), passage=one.passage, question=one.question)
         for one in examples
     ], used
 
@@ -153,24 +142,23 @@ def _answer(file: Path, language: str) -> tuple[list[PromptItem], Language]:
 def _summarise(file: Path, language: str) -> tuple[list[PromptItem], Language]:
     records = list(_records(file))
     used = _template_language(language, [record.text("text") for record in records])
-    return [make_item("summarise", used, [one.text("summary")], text=one.text("text")) for one in records], used
+    template = get_template("summarise", used)
+    return [make_item(template, record.text("summary"), text=record.text("text")) for record in records], used
 
 
 def _translate(file: Path, language: str) -> tuple[list[PromptItem], Language]:
     rows = list(ParallelCorpus(file).sentence_pairs())
     source, target = (detect_language(texts) for texts in zip(*rows, strict=True))
-    filled = translation_template(language, source, target)
-    return [
-        PromptItem(question=filled.question(source=text), answers=(translation,), template=filled)
-        for text, translation in rows
-    ], target
+    template = translation_template(language, source, target)
+    return [make_item(template, translation, source=text) for text, translation in rows], target
 
 
 def translation_template(language: str, source: Language, target: Language) -> Template:
     """The template in a given language, or the one that fits the two languages."""
     if language == "zh" and source == target:
         target = "en" if source == "zh" else "zh"
-    return get_template("translate", "en" if language == "en" else translation_direction(source, target))
+    # In Chinese for translation to or from Chinese, otherwise with an equals sign only.
+    return get_template("translate", "en" if language == "en" or source == target else f"{source}-{target}")
 
 
 _COLUMNS = {
@@ -200,7 +188,7 @@ def _last_word_splitter(language: Language) -> Callable[[str], tuple[str, str]]:
     """Return a function that splits off the last word of a text; in Chinese, with a segmenter."""
     segmentation = WordSegmentation(choose_segmenter("auto"))
 
-    def cut(text: str) -> tuple[str, str]:
+    def split_text(text: str) -> tuple[str, str]:
         text = _END.sub("", text)
         word = text.split()[-1] if text else ""
         if language == "zh":
@@ -208,4 +196,4 @@ def _last_word_splitter(language: Language) -> Callable[[str], tuple[str, str]]:
             word = words[-1] if words and segmentation.segmenter != "none" else word[-1:]
         return text[: len(text) - len(word)].rstrip(), word
 
-    return cut
+    return split_text

@@ -61,11 +61,6 @@ def detect_language(texts: Iterable[str]) -> Language:
     return "zh" if is_chinese(sample) else "en"
 
 
-def translation_direction(source: Language, target: Language) -> str:
-    """The translation template: in Chinese to and from Chinese, otherwise with an equals sign only."""
-    return f"{source}-{target}" if source != target else "en"
-
-
 @functools.cache
 def _templates() -> dict[str, dict[str, Template]]:
     content = tomllib.loads((files(__package__) / "templates.toml").read_text(encoding="utf-8"))
