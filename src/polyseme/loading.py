@@ -25,14 +25,7 @@ from polyseme.training.finetuning import LABELS, SCORES
 from polyseme.training.presets import read_preset
 from polyseme.training.recipe import RECIPE, Recipe
 from polyseme.training.storage.history import read_history
-from polyseme.training.storage.model_dir import (
-    WEIGHTS,
-    ModelFiles,
-    changed_files,
-    meta_device,
-    open_model,
-    read_json,
-)
+from polyseme.training.storage.model_dir import WEIGHTS, ModelFiles, changed_files, meta_device, open_model, read_json
 
 _WEIGHT_TYPES = ("float32", "int8")
 # Stands in for a missing tokenizer, so that the heads load all the same.

@@ -1,11 +1,11 @@
 """The object a user holds: a loaded model with analysis, evaluation and export."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from polyseme.analysis.attention import Attention, compute_attention
 from polyseme.analysis.layer_statistics import ProbeResult
@@ -14,11 +14,15 @@ from polyseme.analysis.probing import ProbeConfig, probe_layers
 from polyseme.analysis.senses import Senses, SensesConfig, analyse_senses, find_occurrences
 from polyseme.conversion.formats import Parity
 from polyseme.conversion.registry import export_model
+from polyseme.datasets.labelled_files import read_examples
+from polyseme.errors import ConfigError
 from polyseme.evaluation.prompting.ask import AskConfig, ask
 from polyseme.evaluation.results import MetricResult
 from polyseme.evaluation.suites import SuiteConfig, run_suite
 from polyseme.inference.model import LoadedModel
 from polyseme.objectives.translation import Translation
+from polyseme.tokenization.config import SpecialTokens
+from polyseme.training.storage.model_dir import write_model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +145,46 @@ class Pretrained(LoadedModel):
             >>> answer, = model.ask(["What do bakers sell?"], task="choose", choices=("bread", "money"))
         """
         return [reply.answer for reply in ask(self, texts, AskConfig.parse(settings, group="ask"))]
+
+    def score_task(
+        self, data: str | Path, *, task: str | None = None, columns: Mapping[str, str] | None = None
+    ) -> dict[str, float]:
+        """Evaluate a fine-tuned model on a labelled file.
+
+        Args:
+            data: A labelled file in any of the formats that `finetune` reads.
+            task: Name of the task, where the model was fine-tuned for several.
+            columns: Columns under other names, such as `{"text": "review"}`.
+
+        Returns:
+            The metrics of the task by name, such as accuracy and macro F1.
+
+        Example:
+            >>> model = ps.load("runs/bert-reviews")
+            >>> accuracy = model.score_task("test.tsv")["accuracy"]
+        """
+        chosen, examples = self._find_task(task), read_examples(data, self.example_type(task), columns=columns)
+        return chosen.score(self.predict(examples, task=task), examples)
+
+    def save(self, folder: str | Path) -> None:
+        """Write a model directory, which transformers opens too where it knows the family.
+
+        Args:
+            folder: A new or empty directory.
+
+        Example:
+            >>> ps.load("vectors.bin").save("models/vectors")
+        """
+        if not self.encoder.uses_characters and not isinstance(self.encoder.tokens.weight, Tensor):
+            raise ConfigError('int8 weights cannot be saved; load the model with weights="float32"')
+        folder, specials = Path(folder), self.tokenizer.specials if self.tokenizer else SpecialTokens()
+        extra = {"pad_token_id": specials.pad}
+        if self.encoder.context == "left":
+            extra |= {"bos_token_id": specials.end, "eos_token_id": specials.end}
+        extra = {name: id for name, id in extra.items() if id is not None}
+        write_model(folder, family=self.family, encoder=self.encoder, heads=self.objective, extra=extra)
+        if self.tokenizer:
+            self.tokenizer.save(folder, max_length=self.encoder.config.max_length)
 
     def export(
         self, path: str | Path, *, to: str = "onnx", texts: Sequence[str] | None = None

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -10,8 +11,7 @@ from tests.evaluation.random_models import random_model
 from polyseme.batch import Batch
 from polyseme.corpora.sentence_splitting import split_sentences
 from polyseme.errors import ConfigError
-from polyseme.inference.likelihood import score_texts
-from polyseme.inference.pseudo_likelihood import score_pseudo_likelihood
+from polyseme.inference.batching import bucket_by_length, pack
 from polyseme.inference.scores import total
 
 FAMILIES = ["gpt2", "gpt", "nnlm", "ulmfit", "elmo", "bert", "albert"]
@@ -127,12 +127,17 @@ def test_long_texts_from_both_ends(models):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_batches_and_padding_change_nothing(models, family, monkeypatch):
     model = models[family]
-    head = model.objective.parts[-1 if family in ("bert", "albert") else 0]
-    score = score_pseudo_likelihood if family in ("bert", "albert") else score_texts
     expected = [model.score([text])[0].nats for text in TEXTS]
     assert expected[2] == 0 and min(expected[:2]) > 0
     for batch_tokens in (1, 40, 100_000):
-        found = score(model.encoder, head, model.tokenizer, TEXTS[::-1], batch_tokens=batch_tokens)
+        with monkeypatch.context() as patch:
+            buckets, packs = (
+                partial(bucket_by_length, batch_tokens=batch_tokens),
+                partial(pack, batch_tokens=batch_tokens),
+            )
+            patch.setattr("polyseme.inference.likelihood.bucket_by_length", buckets)
+            patch.setattr("polyseme.inference.pseudo_likelihood.pack", packs)
+            found = model.score(TEXTS[::-1])
         assert [one.nats for one in found][::-1] == pytest.approx(expected, rel=1e-5)
 
     def wider(rows, device):

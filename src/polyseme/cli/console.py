@@ -1,6 +1,7 @@
 """Input and output of commands: texts in, tables and JSON lines out, messages on stderr."""
 
 import json
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -8,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from polyseme.errors import ConfigError, DataError
-from polyseme.system.io_errors import readable
+from polyseme.system.atomic_io import write_file
+from polyseme.system.io_errors import readable, writable
 
 
 def report(message: str) -> None:
@@ -16,9 +18,9 @@ def report(message: str) -> None:
     print(message, file=sys.stderr)
 
 
-def suggest(command: str) -> None:
-    """Print the next command to try."""
-    report(f"next: {command}")
+def suggest(command: str, *arguments: object) -> None:
+    """Print the next command to try; arguments take the place of {} and are quoted as the shell needs it."""
+    report("next: polyseme " + command.format(*(shlex.quote(str(argument)) for argument in arguments)))
 
 
 def read_texts(arguments: Sequence[str] | None, file: Path | None) -> list[str]:
@@ -58,6 +60,12 @@ def check_output(path: Path | None, *suffixes: str, option: str = "--out") -> No
         raise DataError(f"{path} cannot be written ({path.parent} is not a folder); choose another {option}")
 
 
+def write_output(path: Path, content: str | bytes, *, option: str = "--out") -> None:
+    """Write the file that an option names."""
+    with writable(path, f"choose another {option}"):
+        write_file(path, content)
+
+
 def print_json(row: Mapping[str, Any]) -> None:
     """Print a JSON object on a line."""
     print(json.dumps(row, ensure_ascii=False))
@@ -80,6 +88,16 @@ def print_table(rows: Iterable[Sequence[str]], *, header: Sequence[str]) -> None
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
     Console().print(table)
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print rows with the same columns, as JSON lines or as a table."""
+    if as_json:
+        for row in rows:
+            print_json({name: round_float(value) for name, value in row.items()})
+    else:
+        cells = [list(map(format_cell, row.values())) for row in rows]
+        print_table(cells, header=[name.replace("_", " ") for name in rows[0]])
 
 
 def format_metrics(values: Mapping[str, float]) -> str:

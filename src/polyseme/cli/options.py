@@ -2,11 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from polyseme.errors import ConfigError
+
+if TYPE_CHECKING:
+    from polyseme.pretrained import Pretrained
 
 Model = Annotated[
     str, typer.Argument(help="Model directory (Polyseme or transformers), file of word vectors, or hf:NAME.")
@@ -36,6 +39,13 @@ Columns = Annotated[
     list[str] | None,
     typer.Option("--column", help="Column under another name: text=review; for tags by position: tag=4. Repeatable."),
 ]
+
+
+def load_model(path: str | Path, weights: str = "float32") -> "Pretrained":
+    """Load a model; torch is imported now, not when the program starts."""
+    from polyseme.loading import load
+
+    return load(path, weights=weights)
 
 
 def parse_columns(options: list[str] | None) -> dict[str, str]:

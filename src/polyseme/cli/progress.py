@@ -21,43 +21,33 @@ _SMOOTHING = 0.95  # of losses
 @contextmanager
 def spinner(description: str) -> Iterator[None]:
     """Show that work is in progress, and for how long."""
-    with _bars(total=None) as (bars, task):
-        if bars:
-            bars.update(task, description=description)
+    with _bars(description):
         yield
 
 
 @contextmanager
 def reading_bar(description: str, corpus: "Corpus") -> Iterator[None]:
     """Show how much of a corpus has been read."""
-    with _bars(total=1.0, completed=lambda: corpus.bytes_read / max(1, corpus.num_bytes)) as (bars, task):
-        if bars:
-            bars.update(task, description=description)
+    with _bars(description, total=1.0, completed=lambda: corpus.bytes_read / max(1, corpus.num_bytes)):
         yield
 
 
 @contextmanager
 def counting_bar(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show how many of `total` items are done; the caller reports the number."""
-    with _bars(total=total) as (bars, task):
+    with _bars(f"{description} 0/{total}", total=total) as (bars, task):
 
         def update(done: int) -> None:
             if bars:
                 bars.update(task, completed=done, description=f"{description} {done}/{total}")
 
-        update(0)
         yield update
 
 
-class TrainingBar:
-    """Step, losses, throughput and time left of a training; a plain line every ten seconds in a log."""
+class _Bar:
+    """A progress bar as a context; plain lines where stderr is not a terminal."""
 
-    def __init__(self, total: int, *, first: int = 0) -> None:
-        self.total = total
-        self.first = first  # step at which the training started or resumed
-        self.losses: dict[str, float] = {}  # moving averages
-        self._first_tokens: int | None = None
-        self._started = self._logged = time.monotonic()
+    def __init__(self, total: int | None = None) -> None:
         self._context = _bars(total=total)
         self._bars, self._task = self._context.__enter__()
 
@@ -65,17 +55,34 @@ class TrainingBar:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
+        self._context.__exit__(None, None, None)
+
+    def _print(self, line: str) -> None:
+        if self._bars:
+            self._bars.console.print(f"  {line}", markup=False, highlight=False)
+        else:
+            report(f"  {line}")
+
+
+class TrainingBar(_Bar):
+    """Step, losses, throughput and time left of a training; a plain line every ten seconds in a log."""
+
+    def __init__(self, total: int, *, first: int = 0) -> None:
+        super().__init__(total)
+        self.first = first  # step at which the training started or resumed
+        self.losses: dict[str, float] = {}  # moving averages
+        self._first_tokens: int | None = None
+        self._started = self._logged = time.monotonic()
 
     def update(self, progress: "TrainingProgress", total: int) -> None:
         """Show a step; the total may have changed."""
-        step, self.total = progress.step, total
+        step = progress.step
         for name, loss in step.losses.items():
             self.losses[name] = _SMOOTHING * self.losses.get(name, loss) + (1 - _SMOOTHING) * loss
         if self._first_tokens is None:
             self._first_tokens = step.tokens
         if progress.dev is not None:
-            self._print(f"  step {step.number:,}: dev {format_metrics(progress.dev)}")
+            self._print(f"step {step.number:,}: dev {format_metrics(progress.dev)}")
         now = time.monotonic()
         seconds, done = now - self._started, step.number - self.first
         if self._bars is None and now - self._logged < _LOG_SECONDS:
@@ -86,57 +93,32 @@ class TrainingBar:
             self._bars.update(self._task, completed=step.number, total=total, description=line)
         else:
             self._logged = now
-            report(f"  {line}  {format_clock(seconds / max(1, done) * (total - step.number))} left")
-
-    def close(self) -> None:
-        """Remove the bar."""
-        self._context.__exit__(None, None, None)
-
-    def _print(self, line: str) -> None:
-        if self._bars:
-            self._bars.console.print(line, markup=False, highlight=False)
-        else:
-            report(line)
+            self._print(f"{line}  {format_clock(seconds / max(1, done) * (total - step.number))} left")
 
 
-class ComparisonBar:
+class ComparisonBar(_Bar):
     """The stage of a comparison and the time left; a plain line for each stage in a log."""
 
-    def __init__(self) -> None:
-        self._last = ""
-        self._context = _bars(total=None)
-        self._bars, self._task = self._context.__enter__()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._context.__exit__(None, None, None)
+    _last = ""
 
     def update(self, progress: "ComparisonProgress") -> None:
         """Show the stage that is running."""
-        step = f"{progress.done}/{progress.total} " if progress.total else ""
-        share = f" {progress.fraction:.0%}" if progress.fraction else ""
-        if self._bars:
-            if progress.message:
-                self._bars.console.print(f"  {progress.message}", markup=False, highlight=False)
-            done = progress.done + progress.fraction
-            self._bars.update(
-                self._task,
-                total=progress.total or None,
-                completed=done,
-                description=f"{step}{progress.activity}{share}",
-            )
-            return
+        activity = (f"{progress.done}/{progress.total} " if progress.total else "") + progress.activity
         if progress.message:
-            report(f"  {progress.message}")
-        if progress.activity != self._last:
-            report(f"  {step}{progress.activity}")
+            self._print(progress.message)
+        if self._bars:
+            fraction = f" {progress.fraction:.0%}" if progress.fraction else ""
+            total, completed = progress.total or None, progress.done + progress.fraction
+            self._bars.update(self._task, total=total, completed=completed, description=activity + fraction)
+        elif progress.activity != self._last:
+            self._print(activity)
         self._last = progress.activity
 
 
 @contextmanager
-def _bars(*, total: float | None, completed: Callable[[], float] | None = None) -> Iterator[tuple[Any, Any]]:
+def _bars(
+    description: str = "", *, total: float | None = None, completed: Callable[[], float] | None = None
+) -> Iterator[tuple[Any, Any]]:
     """A rich progress display with one bar; None where stderr is not a terminal.
 
     `completed` is called at each refresh, for work that does not report by itself.
@@ -172,4 +154,4 @@ def _bars(*, total: float | None, completed: Callable[[], float] | None = None) 
         *columns, console=Console(stderr=True), transient=True, refresh_per_second=4, speed_estimate_period=60
     )
     with display:
-        yield display, display.add_task("", total=total)
+        yield display, display.add_task(description, total=total)

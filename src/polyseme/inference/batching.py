@@ -1,7 +1,5 @@
 """Batches for inference: texts are cut into windows that fit the model, then packed or padded with similar lengths."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,22 +29,21 @@ class Window:
 def tokenize_windows(tokenizer: Tokenizer, texts: Sequence[str], max_length: int) -> list[Window]:
     """Tokenize texts into consecutive windows of at most `max_length` tokens, each with its special tokens."""
     before, after = tokenizer.special_template
+    names = [[tokenizer.token(id) for id in ids] for ids in (before, after)]
     size = max_length - len(before) - len(after)
-    names = {id: tokenizer.token(id) for id in before + after}
     windows = []
     for text, tokens in enumerate(tokenizer.encode_batch(texts, specials=False)):
         for start in range(0, max(1, len(tokens.ids)), size):
             part = slice(start, start + size)
             ids = [*before, *tokens.ids[part], *after]
             if not ids:  # an empty text still needs a token
-                ids = [tokenizer.specials.end or 0]
-                windows.append(Window(text, ids, [tokenizer.token(ids[0])], [(0, 0)]))
+                end = tokenizer.specials.end or 0
+                windows.append(Window(text, [end], [tokenizer.token(end)], [(0, 0)]))
                 continue
-            special_names = [names[id] for id in before], [names[id] for id in after]
-            first = tokens.offsets[start][0] if tokens.ids else 0
-            last = tokens.offsets[part][-1][1] if tokens.ids else 0
-            offsets = [*[(first, first)] * len(before), *tokens.offsets[part], *[(last, last)] * len(after)]
-            windows.append(Window(text, ids, [*special_names[0], *tokens.tokens[part], *special_names[1]], offsets))
+            spans = tokens.offsets[part]
+            first, last = (spans[0][0], spans[-1][1]) if spans else (0, 0)
+            offsets = [*[(first, first)] * len(before), *spans, *[(last, last)] * len(after)]
+            windows.append(Window(text, ids, [*names[0], *tokens.tokens[part], *names[1]], offsets))
     return windows
 
 
@@ -61,22 +58,6 @@ def tokenize_window_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: 
         windows += [np.concatenate([before, part, after], dtype=np.int64) for part in parts]
         counts.append(len(parts))
     return windows, counts
-
-
-def assign_oov_ids(
-    tokenizer: Tokenizer, texts: Sequence[str], windows: Sequence[Window], first_id: int
-) -> tuple[list[Ids], list[str]]:
-    """The ids of windows in which each OOV word has an id of its own from `first_id` on, and these words."""
-    words: dict[str, int] = {}
-    assigned = []
-    for window in windows:
-        ids = np.array(window.ids, dtype=np.int64)
-        for position in np.flatnonzero(ids == tokenizer.specials.unknown):
-            begin, end = window.offsets[position]
-            word = tokenizer.normalize(texts[window.text][begin:end])
-            ids[position] = words.setdefault(word, first_id + len(words))
-        assigned.append(ids)
-    return assigned, list(words)
 
 
 def pack(lengths: Sequence[int], batch_tokens: int = BATCH_TOKENS) -> Iterator[list[int]]:

@@ -1,18 +1,20 @@
-"""Beam search for translation."""
-
-from __future__ import annotations
+"""Translation by beam search, and soft word alignment by cross-attention."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
+from polyseme.arrays import Floats
 from polyseme.batch import Batch
 from polyseme.config import Config
-from polyseme.inference.batching import BATCH_TOKENS, bucket_by_length, padded_batch
+from polyseme.inference.batching import BATCH_TOKENS, bucket_by_length, padded_batch, tokenize_windows
 from polyseme.models.base import Encoder
 from polyseme.objectives.translation import Translation
+from polyseme.tokenization.tokenizer import Tokenizer
 
 
 class BeamSearchConfig(Config):
@@ -21,6 +23,44 @@ class BeamSearchConfig(Config):
     beam_size: int = Field(4, ge=1, le=100)  # hypotheses per text; 1: greedy decoding
     length_penalty: float = Field(0.6, ge=0, le=10)  # above 0, longer translations are preferred (Wu et al., 2016)
     max_extra: int = Field(50, ge=0)  # tokens by which a translation may be longer than its source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alignment:
+    """A translation with the cross-attention weights of its tokens."""
+
+    translation: str
+    source: list[str]
+    target: list[str]
+    weights: Floats  # (target, source)
+
+
+def translate_texts(
+    encoder: Encoder, head: Translation, tokenizer: Tokenizer, texts: Sequence[str], config: BeamSearchConfig
+) -> list[str]:
+    """Translate texts; those longer than the model window by window."""
+    windows = tokenize_windows(tokenizer, texts, encoder.config.max_length)
+    found = translate_ids(encoder, head, [window.ids for window in windows], config)
+    by_text = groupby(zip(windows, found, strict=True), lambda pair: pair[0].text)
+    return [" ".join(tokenizer.decode(ids).strip() for _, ids in translated) for _, translated in by_text]
+
+
+def align_texts(
+    encoder: Encoder, head: Translation, tokenizer: Tokenizer, texts: Sequence[str], config: BeamSearchConfig
+) -> list[Alignment]:
+    """Translate the first window of each text, with the attention of its tokens."""
+    windows = tokenize_windows(tokenizer, texts, encoder.config.max_length)
+    firsts = [next(of_text) for _, of_text in groupby(windows, lambda window: window.text)]
+    found = translate_ids(encoder, head, [window.ids for window in firsts], config)
+    return [
+        Alignment(
+            translation=tokenizer.decode(ids).strip(),
+            source=window.tokens,
+            target=[tokenizer.token(id) for id in ids],
+            weights=cross_attention(encoder, head, window.ids, ids).cpu().numpy(),
+        )
+        for window, ids in zip(firsts, found, strict=True)
+    ]
 
 
 def translate_ids(

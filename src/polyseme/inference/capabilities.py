@@ -1,11 +1,10 @@
 """What a model can do, decided in one place for the library, the command line, the server and comparisons."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from polyseme.layers.attention import SelfAttention
 from polyseme.models.base import Encoder
+from polyseme.objectives.base import Objective
 from polyseme.objectives.bidirectional_lm import ForwardLm
 from polyseme.objectives.causal_lm import CausalLm
 from polyseme.objectives.joint import JointObjective
@@ -26,21 +25,20 @@ def capabilities_of(encoder: Encoder, objective: JointObjective, tokenizer: Toke
     """
     if tokenizer is None:
         return frozenset()
-    found: set[Capability] = {"embed", "neighbours", "senses"}
-    scale = likelihood_scale(objective)
-    if scale:
-        found.add("score")
-    if any(isinstance(part, MaskedLm) for part in objective.parts):
-        found.add("fill")
-    if any(isinstance(part, CausalLm) for part in objective.parts) and encoder.context != "right":
-        found.add("generate")
-    if any(isinstance(part, Translation) for part in objective.parts):
-        found |= {"translate", "attention"}
-    if any(isinstance(module, SelfAttention) for module in encoder.modules()):
-        found.add("attention")
-    if isinstance(objective, FineTuningObjective):
-        found.add("predict")
-    return frozenset(found)
+
+    def trained_with(kind: type[Objective]) -> bool:
+        return any(isinstance(part, kind) for part in objective.parts)
+
+    has_attention = any(isinstance(module, SelfAttention) for module in encoder.modules())
+    optional: dict[Capability, bool] = {
+        "score": likelihood_scale(objective) is not None,
+        "fill": trained_with(MaskedLm),
+        "generate": trained_with(CausalLm) and encoder.context != "right",
+        "translate": trained_with(Translation),
+        "attention": trained_with(Translation) or has_attention,
+        "predict": isinstance(objective, FineTuningObjective),
+    }
+    return frozenset(["embed", "neighbours", "senses", *(name for name, works in optional.items() if works)])
 
 
 def likelihood_scale(objective: JointObjective) -> LikelihoodScale | None:

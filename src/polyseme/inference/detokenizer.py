@@ -1,7 +1,5 @@
 """Streaming detokenization: whole characters only, and nothing that may be the beginning of a stop string."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -3,8 +3,6 @@
 This works for every family; a word has to be a single token.
 """
 
-from __future__ import annotations
-
 import difflib
 import heapq
 from collections.abc import Iterable

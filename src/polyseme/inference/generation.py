@@ -1,7 +1,5 @@
 """Autoregressive text generation with a KV cache or a recurrent state."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,10 +10,12 @@ from torch import Tensor
 
 from polyseme.batch import Batch, State
 from polyseme.config import Config
+from polyseme.inference.detokenizer import Detokenizer, TextPiece
 from polyseme.layers.kv_cache import KVCache, RaggedKVCache
 from polyseme.layers.linear import batch_invariant
 from polyseme.models.base import Encoder
 from polyseme.objectives.causal_lm import CausalLm
+from polyseme.tokenization.tokenizer import Tokenizer
 
 MAX_PROMPTS = 8
 """Prompts that are decoded in lockstep; in larger groups, finished sequences hold up the others."""
@@ -156,6 +156,25 @@ def generate_ids(model: LanguageModel, prompt: Sequence[int], config: Generation
     for (token,) in generate_batch(model, [prompt], config):
         if token is not None:
             yield token
+
+
+def generate_texts(
+    model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[Sequence[int]], config: GenerationConfig
+) -> list[str]:
+    """Generate text after each of several prompts, decoded in batches."""
+    pieces: list[list[TextPiece]] = [[] for _ in prompts]
+    for group in batch_prompts([len(ids) for ids in prompts], config.max_tokens):
+        detokenizers = {index: Detokenizer(tokenizer, prompts[index], config.stop) for index in group}
+        for tokens in generate_batch(model, [prompts[index] for index in group], config):
+            for (index, detokenizer), token in zip(detokenizers.items(), tokens, strict=True):
+                if token is not None and not detokenizer.stopped:
+                    pieces[index] += detokenizer.add(token)
+            if all(detokenizer.stopped for detokenizer in detokenizers.values()):
+                break
+        for index, detokenizer in detokenizers.items():
+            if not detokenizer.stopped:
+                pieces[index] += detokenizer.flush()
+    return ["".join(piece.text for piece in of_prompt) for of_prompt in pieces]
 
 
 def generate_batch(

@@ -6,17 +6,15 @@ sentence as in training, the ends of sentences included. OOV words are charged f
 (`tokenization/oov_model.py`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from polyseme.arrays import Doubles, Flags
 from polyseme.corpora.sentence_splitting import split_sentences
-from polyseme.inference.batching import BATCH_TOKENS, bucket_by_length, padded_batch
+from polyseme.inference.batching import bucket_by_length, padded_batch
 from polyseme.inference.scores import Alternatives, Score, TokenScore, find_oov_words, make_score, top_alternatives
 from polyseme.inference.windows import Direction, ScoringRequest, scoring_windows
 from polyseme.models.base import Encoder
@@ -28,20 +26,14 @@ TokenDetails = dict[tuple[int, int], tuple[float, Alternatives]]  # nats and alt
 
 
 def score_texts(
-    encoder: Encoder,
-    head: CausalLm,
-    tokenizer: Tokenizer,
-    texts: Sequence[str],
-    *,
-    top: int | None = None,
-    batch_tokens: int = BATCH_TOKENS,
+    encoder: Encoder, head: CausalLm, tokenizer: Tokenizer, texts: Sequence[str], *, top: int | None = None
 ) -> list[Score]:
     """Score texts by a language model; with `top`, score each token and list alternatives."""
     if isinstance(head, ForwardLm):
         requests = list(_sentence_requests(tokenizer, texts))
     else:
         requests = list(_document_requests(tokenizer, texts, backward=encoder.context == "right"))
-    return _score(encoder, head, tokenizer, requests, texts, batch_tokens, top)
+    return _score(encoder, head, tokenizer, requests, texts, top)
 
 
 def score_continuations(
@@ -54,14 +46,10 @@ def score_continuations(
     joined = [context + text for context, text in zip(contexts, texts, strict=True)]
     for context, whole, tokens in zip(contexts, joined, tokenizer.encode_batch(joined, specials=False), strict=True):
         first = next((index for index, (_, end) in enumerate(tokens.offsets) if end > len(context)), len(tokens.ids))
-        requests.append(
-            ScoringRequest(
-                ids=prefix + tokens.ids,
-                targets={"forward": range(len(prefix) + first, len(prefix) + len(tokens.ids))},
-                num_tokens=len(tokens.ids) - first,
-                oov_words=find_oov_words(tokenizer, whole, tokens.ids[first:], tokens.offsets[first:]),
-            )
-        )
+        oov_words = find_oov_words(tokenizer, whole, tokens.ids[first:], tokens.offsets[first:])
+        ids = prefix + tokens.ids
+        targets: dict[Direction, range] = {"forward": range(len(prefix) + first, len(ids))}
+        requests.append(ScoringRequest(ids=ids, targets=targets, oov_words=oov_words))
     return _score(encoder, head, tokenizer, requests, texts)
 
 
@@ -69,12 +57,10 @@ def _document_requests(tokenizer: Tokenizer, texts: Sequence[str], *, backward: 
     """Each text after the end of another document; for backward models, before the beginning of one."""
     prefix = tokenizer.generation_prefix
     for text, tokens in zip(texts, tokenizer.encode_batch(texts, specials=False), strict=True):
-        num_tokens, no_offsets = len(tokens.ids), [(0, 0)] * len(prefix)
-        first = 0 if backward else len(prefix)
+        no_offsets, first = [(0, 0)] * len(prefix), 0 if backward else len(prefix)
         yield ScoringRequest(
             ids=tokens.ids + prefix if backward else prefix + tokens.ids,
-            targets={"backward" if backward else "forward": range(first, first + num_tokens)},
-            num_tokens=num_tokens,
+            targets={"backward" if backward else "forward": range(first, first + len(tokens.ids))},
             oov_words=find_oov_words(tokenizer, text, tokens.ids, tokens.offsets),
             offsets=tokens.offsets + no_offsets if backward else no_offsets + tokens.offsets,
         )
@@ -103,8 +89,7 @@ def _sentence_requests(tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[S
             ids += [*before, *tokens.ids, *after]
             targets["forward"] += range(first, len(ids))
             oov_words += find_oov_words(tokenizer, sentence, tokens.ids, tokens.offsets)
-        num_tokens = len(targets["forward"])
-        yield ScoringRequest(ids=ids, targets=targets, num_tokens=num_tokens, oov_words=oov_words, offsets=offsets)
+        yield ScoringRequest(ids=ids, targets=targets, oov_words=oov_words, offsets=offsets)
 
 
 def _score(
@@ -113,17 +98,16 @@ def _score(
     tokenizer: Tokenizer,
     requests: Sequence[ScoringRequest],
     texts: Sequence[str],
-    batch_tokens: int = BATCH_TOKENS,
     top: int | None = None,
 ) -> list[Score]:
-    nats, greedy, details = _token_costs(encoder, head, requests, batch_tokens, tokenizer.null_prefix, top)
+    nats, greedy, details = _token_costs(encoder, head, requests, tokenizer.null_prefix, top)
     return [
         make_score(
             "likelihood",
             tokenizer,
             text,
             {direction: float(sums[n]) for direction, sums in nats.items()},
-            num_tokens=request.num_tokens,
+            num_tokens=len(next(iter(request.targets.values()))),
             oov_words=request.oov_words,
             is_greedy=bool(greedy[n]) and not request.oov_words,
             tokens=_token_scores(n, request, details) if top is not None else (),
@@ -132,47 +116,38 @@ def _score(
     ]
 
 
+@torch.inference_mode()
 def _token_costs(
-    encoder: Encoder,
-    head: CausalLm,
-    requests: Sequence[ScoringRequest],
-    batch_tokens: int,
-    prefix: Sequence[int],
-    top: int | None,
-) -> tuple[dict[Direction, NDArray[np.float64]], NDArray[np.bool_], dict[Direction, TokenDetails]]:
+    encoder: Encoder, head: CausalLm, requests: Sequence[ScoringRequest], prefix: Sequence[int], top: int | None
+) -> tuple[dict[Direction, Doubles], Flags, dict[Direction, TokenDetails]]:
     """The nats of each text in each direction, whether every token was the most probable, and costs by token."""
     max_length = encoder.config.max_length
     windows = [window for n, one in enumerate(requests) for window in scoring_windows(n, one, max_length, prefix)]
     nats = {direction: np.zeros(len(requests)) for one in requests[:1] for direction in one.targets}
     greedy = np.ones(len(requests), dtype=np.bool_)
     details: dict[Direction, TokenDetails] = {direction: {} for direction in nats}
-    with torch.inference_mode():
-        for group in bucket_by_length([len(window.ids) for window in windows], batch_tokens):
-            batch = [windows[index] for index in group]
-            encoded = encoder(padded_batch([window.ids for window in batch], encoder.device))
-            for direction, sums in nats.items():
-                some = [(row, window.targets[direction]) for row, window in enumerate(batch)]
-                if not some:
-                    continue
-                rows = np.repeat([row for row, _ in some], [len(targets.ids) for _, targets in some])
-                sources = np.concatenate([targets.sources for _, targets in some])
-                ids = torch.from_numpy(np.concatenate([targets.ids for _, targets in some])).to(encoder.device)
-                if isinstance(head, ForwardLm) and direction == "backward":
-                    hidden = head.backward_hidden_states(encoded)
-                else:
-                    hidden = head.hidden_states(encoded)
-                hidden = hidden[torch.from_numpy(rows), torch.from_numpy(sources)]
-                costs, correct = head.token_nll(encoder, hidden, ids)
-                texts = np.array([window.text for window in batch])[rows]
-                if top is not None:
-                    alternatives: list[Alternatives] = [()] * len(hidden)
-                    if top:
-                        alternatives = top_alternatives(head.logits(encoder, hidden), top)
-                    positions = np.concatenate([targets.positions for _, targets in some]).tolist()
-                    of_token = zip(costs.tolist(), alternatives, strict=True)
-                    details[direction].update(zip(zip(texts.tolist(), positions, strict=True), of_token, strict=True))
-                np.add.at(sums, texts, costs.double().cpu().numpy())
-                np.logical_and.at(greedy, texts, correct.cpu().numpy())
+    for group in bucket_by_length([len(window.ids) for window in windows]):
+        batch = [windows[index] for index in group]
+        encoded = encoder(padded_batch([window.ids for window in batch], encoder.device))
+        for direction, sums in nats.items():
+            targets = [window.targets[direction] for window in batch]
+            rows = np.repeat(np.arange(len(batch)), [len(some.ids) for some in targets])
+            sources = np.concatenate([some.sources for some in targets])
+            ids = torch.from_numpy(np.concatenate([some.ids for some in targets])).to(encoder.device)
+            if isinstance(head, ForwardLm) and direction == "backward":
+                hidden = head.backward_hidden_states(encoded)
+            else:
+                hidden = head.hidden_states(encoded)
+            hidden = hidden[torch.from_numpy(rows), torch.from_numpy(sources)]
+            costs, correct = head.token_nll(encoder, hidden, ids)
+            texts = np.array([window.text for window in batch])[rows]
+            if top is not None:
+                alternatives = top_alternatives(head.logits(encoder, hidden), top) if top else [()] * len(hidden)
+                positions = np.concatenate([some.positions for some in targets]).tolist()
+                of_token = zip(costs.tolist(), alternatives, strict=True)
+                details[direction].update(zip(zip(texts.tolist(), positions, strict=True), of_token, strict=True))
+            np.add.at(sums, texts, costs.double().cpu().numpy())
+            np.logical_and.at(greedy, texts, correct.cpu().numpy())
     return nats, greedy, details
 
 

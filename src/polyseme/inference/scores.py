@@ -1,7 +1,5 @@
 """The score of a text in nats, and what derives from it; the cost of out-of-vocabulary words."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -93,7 +91,7 @@ def make_score(
     tokens: Sequence[TokenScore] = (),
 ) -> Score:
     """A score from the nats of each direction, plus the spelling of OOV words."""
-    oov_nats = spelling_nats(tokenizer, oov_words)
+    oov_nats = math.fsum(map(tokenizer.oov_model.nll, oov_words)) if oov_words else 0.0
     directions = {direction: cost + oov_nats for direction, cost in nats.items()}
     return Score(
         kind=kind,
@@ -129,15 +127,8 @@ def find_oov_words(
     return [tokenizer.normalize(word) for word in words if word != tokenizer.token(unknown)]
 
 
-def spelling_nats(tokenizer: Tokenizer, words: Sequence[str]) -> float:
-    """Cost of spelling OOV words by the character model of the tokenizer."""
-    return math.fsum(tokenizer.oov_model.nll(word) for word in words) if words else 0.0
-
-
 def oov_spelling_nats(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
-    """Cost of spelling all OOV words of some texts."""
+    """Cost of spelling all OOV words of some texts by the character model of the tokenizer."""
     encoded = zip(texts, tokenizer.encode_batch(texts, specials=False), strict=True)
-    return math.fsum(
-        spelling_nats(tokenizer, find_oov_words(tokenizer, text, tokens.ids, tokens.offsets))
-        for text, tokens in encoded
-    )
+    words = [word for text, tokens in encoded for word in find_oov_words(tokenizer, text, tokens.ids, tokens.offsets)]
+    return math.fsum(map(tokenizer.oov_model.nll, words)) if words else 0.0

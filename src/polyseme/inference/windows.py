@@ -3,8 +3,6 @@
 Windows advance by half their length, so that each token is scored once, with at least half a window of context.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,8 +20,7 @@ class ScoringRequest:
     """The tokens of a text with the special tokens around them, and the positions to score in each direction."""
 
     ids: list[int]
-    targets: Mapping[Direction, Sequence[int]]  # positions
-    num_tokens: int
+    targets: Mapping[Direction, Sequence[int]]  # positions to score
     oov_words: list[str]
     offsets: Sequence[tuple[int, int]] = ()  # characters of each token; empty for special tokens
 
@@ -52,18 +49,13 @@ def scoring_windows(
     """Cut a text into windows of at most `max_length` tokens; all but the first start with `prefix`."""
     if len(request.targets) > 1:
         return _bidirectional_windows(text, request, max_length)
-    ((direction, positions),) = request.targets.items()
-    return _causal_windows(text, request, direction, positions, max_length, prefix)
+    return _causal_windows(text, request, max_length, prefix)
 
 
 def _causal_windows(
-    text: int,
-    request: ScoringRequest,
-    direction: Direction,
-    positions: Sequence[int],
-    max_length: int,
-    prefix: Sequence[int],
+    text: int, request: ScoringRequest, max_length: int, prefix: Sequence[int]
 ) -> Iterator[ScoringWindow]:
+    ((direction, positions),) = request.targets.items()
     length, backward = len(request.ids), direction == "backward"
     ids, targets = np.array(request.ids, dtype=np.int64), np.array(positions, dtype=np.int64)
     if backward:  # in reading order

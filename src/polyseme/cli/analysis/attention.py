@@ -1,26 +1,15 @@
 """polyseme attention"""
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polyseme.cli.console import (
-    check_output,
-    format_cell,
-    print_json,
-    print_table,
-    read_texts,
-    report,
-    round_float,
-    suggest,
-)
-from polyseme.cli.options import Json, Model
+from polyseme.cli.console import check_output, print_rows, read_texts, report, suggest, write_output
+from polyseme.cli.options import Json, Model, load_model
 from polyseme.cli.progress import spinner
 from polyseme.errors import ConfigError
 from polyseme.system.formatting import format_bytes
-from polyseme.system.io_errors import writable
 
 if TYPE_CHECKING:
     from polyseme.analysis.attention import Attention
@@ -56,10 +45,7 @@ def attention(
     if pair and len(texts) < 2:
         raise ConfigError("--pair needs two texts; add the second")
     check_output(out, ".html", ".htm")
-    from polyseme.loading import load
-    from polyseme.system.atomic_io import write_file
-
-    loaded = load(model)
+    loaded = load_model(model)
     with spinner("encoding"):
         maps = [loaded.attention(*texts)] if pair else [loaded.attention(one) for one in texts]
     for one in maps:
@@ -68,13 +54,20 @@ def attention(
     if out is not None:
         with spinner("drawing"):
             page = maps[0].page(*maps[1:])
-        with writable(out, "choose another --out"):
-            write_file(out, page)
+        write_output(out, page)
         report(f"Saved {out}: {_summary(maps[0])}, {format_bytes(len(page.encode()))}; open it in a browser.")
     if json or out is None:
-        _print_statistics([one.by_word() for one in maps] if words else maps, json)
+        shown = [one.by_word() for one in maps] if words else maps
+        parts = [(number, part) for number, one in enumerate(shown, start=1) for part in (one, one.cross) if part]
+        named = json or len(parts) > 1
+        rows = [
+            ({"text": number, "weights": part.name} if named else {}) | row
+            for number, part in parts
+            for row in part.table()
+        ]
+        print_rows(rows, as_json=json)
     option = "--out attention.html" if out is None else "--json"
-    suggest(f"polyseme attention {shlex.quote(model)} {shlex.quote(texts[0])} {option}")
+    suggest("attention {} {} " + option, model, texts[0])
 
 
 def _summary(attention: "Attention") -> str:
@@ -84,17 +77,3 @@ def _summary(attention: "Attention") -> str:
     shape = f"{num_layers} × {num_heads} heads over {num_tokens} tokens"
     num_parked = sum(head.label == PARKED for head in attention.heads)
     return f"{shape}, {num_parked} attend mostly to the first token" if num_parked else shape
-
-
-def _print_statistics(maps: "list[Attention]", json: bool) -> None:
-    parts = [(number, part) for number, one in enumerate(maps, start=1) for part in (one, one.cross) if part]
-    rows = [({"text": number, "weights": part.name}, row) for number, part in parts for row in part.table()]
-    if json:
-        for names, row in rows:
-            print_json({**names, **{name: round_float(value) for name, value in row.items()}})
-        return
-    several = len(parts) > 1
-    print_table(
-        [[*(map(str, names.values()) if several else ()), *map(format_cell, row.values())] for names, row in rows],
-        header=[*(rows[0][0] if several else ()), *(name.replace("_", " ") for name in rows[0][1])],
-    )

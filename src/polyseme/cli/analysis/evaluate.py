@@ -1,15 +1,22 @@
 """polyseme evaluate"""
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from polyseme.cli.console import check_output, print_json, print_table, report, round_float, suggest
-from polyseme.cli.options import Columns, Json, Model, parse_columns
+from polyseme.cli.console import (
+    check_output,
+    format_cell,
+    print_json,
+    print_table,
+    report,
+    round_float,
+    suggest,
+    write_output,
+)
+from polyseme.cli.options import Columns, Json, Model, load_model, parse_columns
 from polyseme.cli.progress import spinner
-from polyseme.system.io_errors import writable
 
 
 def evaluate(
@@ -55,9 +62,7 @@ def evaluate(
       polyseme evaluate runs/en-de --suite translation --data test.tsv
     """
     check_output(chart, ".svg", option="--chart")
-    from polyseme.loading import load
-
-    loaded = load(model)
+    loaded = load_model(model)
     if suite == "task" or (suite is None and loaded.tasks):
         with spinner("evaluating"):
             metrics = loaded.score_task(data, task=task, columns=parse_columns(columns))
@@ -66,18 +71,16 @@ def evaluate(
         else:
             rows = [[name.replace("_", " "), f"{value:.4f}"] for name, value in metrics.items()]
             print_table(rows, header=["metric", "value"])
-        suggest(f"polyseme predict {shlex.quote(model)} FILE")
+        suggest("predict {} FILE", model)
         return
     with spinner("evaluating"):
         options = {"most": most, "shots": shots, "examples": examples, "language": language, "seed": seed}
         results = loaded.evaluate(data, suite=suite or "words", method=method, **options)
     if chart is not None:
         from polyseme.evaluation.chart import draw_metrics
-        from polyseme.system.atomic_io import write_file
 
-        drawing = draw_metrics(results, title=f"{Path(model).name}: {suite or 'words'} of {data.name}")
-        with writable(chart, "choose another --chart"):
-            write_file(chart, drawing)
+        title = f"{Path(model).name}: {suite or 'words'} of {data.name}"
+        write_output(chart, draw_metrics(results, title=title), option="--chart")
         report(f"Saved {chart}: metrics with two standard errors to either side.")
     if json:
         for result in results:
@@ -98,11 +101,11 @@ def evaluate(
                 result.name,
                 result.section or "(all)",
                 result.metric,
-                "–" if result.value is None else f"{result.value:.3f}",
+                format_cell(result.value),
                 "" if result.standard_error is None else f"± {result.standard_error:.3f}",
                 f"{result.num_scored:,} of {result.num_items:,}",
             ]
             for result in results
         ]
         print_table(rows, header=["set", "section", "metric", "value", "s.e.", "scored"])
-    suggest(f"polyseme compare {shlex.quote(model)} OTHER_MODEL --data FILE --out report")
+    suggest("compare {} OTHER_MODEL --data FILE --out report", model)

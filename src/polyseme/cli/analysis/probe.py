@@ -1,7 +1,6 @@
 """polyseme probe"""
 
 import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polyseme.cli.console import print_json, print_table, report, suggest
-from polyseme.cli.options import Columns, Json, parse_columns
+from polyseme.cli.options import Columns, Json, load_model, parse_columns
 from polyseme.cli.progress import counting_bar, spinner
 from polyseme.errors import ConfigError
 
@@ -70,7 +69,6 @@ def probe(
     from polyseme.analysis.probe_data import read_probe_dataset
     from polyseme.analysis.probe_page import write_probe_files
     from polyseme.analysis.probing import ProbeConfig, probe_layers
-    from polyseme.loading import load
 
     config = ProbeConfig(max_sentences=max_sentences, epochs=epochs, seeds=seeds, seed=seed)
     with spinner("reading the files"):
@@ -87,14 +85,14 @@ def probe(
             for name, file in files.items()
         ]
     results: list[ProbeResult] = []
-    for name, loaded in {name: load(path) for name, path in names.items()}.items():  # all load before any is probed
+    models = {name: load_model(path) for name, path in names.items()}  # all load before any is probed
+    for name, loaded in models.items():
         for dataset in datasets:
             steps = probe_layers(loaded, dataset, config, name=name)
             with spinner(f"{name}: encoding"):
                 first = next(steps)
-            with counting_bar(
-                f"{name}, {' and '.join(dataset.task_names.values())}: probes", first.total_probes
-            ) as update:
+            description = f"{name}, {' and '.join(dataset.task_names.values())}: probes"
+            with counting_bar(description, first.total_probes) as update:
                 for step in steps:
                     update(step.probes_done)
                     results += [step.result] if step.result else []
@@ -109,11 +107,12 @@ def probe(
         page, sheet, metrics = write_probe_files(results, out)
         report(f"Saved {page}, {sheet.name} and {metrics.name}.")
     if seeds > 1 and out is not None:
-        suggest(f"polyseme finetune {shlex.quote(names.popitem()[1])} --train FILE --out DIR")
+        suggest("finetune {} --train FILE --out DIR", names.popitem()[1])
     else:
         options = [*_options("--data", data), *_options("--dev", dev), *_options("--task", task)]
         options += ["--seeds", str(max(3, seeds)), "--out", str(out or "charts")]
-        suggest(shlex.join(["polyseme", "probe", *model, *options]))
+        words = [*model, *options]
+        suggest("probe" + " {}" * len(words), *words)
 
 
 def _print(results: "Sequence[ProbeResult]") -> None:

@@ -1,15 +1,13 @@
 """polyseme senses"""
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from polyseme.cli.console import check_output, print_json, print_table, report, round_float, suggest
-from polyseme.cli.options import Columns, Json, parse_columns
+from polyseme.cli.console import check_output, print_json, print_table, report, round_float, suggest, write_output
+from polyseme.cli.options import Columns, Json, load_model, parse_columns
 from polyseme.cli.progress import spinner
-from polyseme.system.io_errors import writable
 
 if TYPE_CHECKING:
     from polyseme.analysis.senses import OccurrenceSample, Senses
@@ -22,8 +20,7 @@ def senses(
         str, typer.Option(help="Lines of text, a table with text and label, a folder, or the sample town.")
     ],
     against: Annotated[
-        str | None,
-        typer.Option(help="Other texts, whose senses are predicted by the nearest occurrence in --texts."),
+        str | None, typer.Option(help="Other texts, whose senses are predicted by the nearest occurrence in --texts.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Page (.html) to write.")] = None,
     columns: Columns = None,
@@ -50,13 +47,10 @@ def senses(
     check_output(out, ".html", ".htm")
     from polyseme.analysis.senses import SensesConfig, analyse_senses, find_occurrences
     from polyseme.analysis.senses_page import senses_page
-    from polyseme.loading import load
 
-    config = SensesConfig.parse(
-        {"case": case, "max_occurrences": max_occurrences, "num_neighbours": num_neighbours, "seed": seed},
-        group="senses",
-    )
-    loaded = [load(path) for path in model]
+    values = {"case": case, "max_occurrences": max_occurrences, "num_neighbours": num_neighbours, "seed": seed}
+    config = SensesConfig.parse(values, group="senses")
+    loaded = [load_model(path) for path in model]
     with spinner("searching for the word"):
         found = find_occurrences(word, texts, config, against=against, columns=parse_columns(columns))
     results = []
@@ -64,18 +58,14 @@ def senses(
         with spinner(f"encoding with {path}"):
             results.append(analyse_senses(opened, found, config, name=name))
     if out is not None:
-        from polyseme.system.atomic_io import write_file
-
-        with writable(out, "choose another --out"):
-            write_file(out, senses_page(results))
+        write_output(out, senses_page(results))
     _describe(found, results)
     _print(results, json=json)
     if out is not None:
         report(f"Saved {out}; open it in a browser.")
-        suggest(f"polyseme evaluate {shlex.quote(model[-1])} --suite senses --data FOLDER")
+        suggest("evaluate {} --suite senses --data FOLDER", model[-1])
     else:
-        arguments = " ".join(map(shlex.quote, [*model, "--word", word, "--texts", texts]))
-        suggest(f"polyseme senses {arguments} --out senses.html")
+        suggest("senses" + " {}" * len(model) + " --word {} --texts {} --out senses.html", *model, word, texts)
 
 
 def names_of(paths: list[str]) -> list[str]:

@@ -1,6 +1,5 @@
 """polyseme data check"""
 
-import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polyseme.cli.console import print_json, print_table, report, suggest
-from polyseme.cli.options import Columns, Json, parse_columns
+from polyseme.cli.options import Columns, Json, load_model, parse_columns
 from polyseme.cli.progress import spinner
 
 if TYPE_CHECKING:
@@ -44,9 +43,7 @@ def check(
 
     options: dict[str, Any] = {}
     if model is not None:
-        from polyseme.loading import load
-
-        loaded = load(model)
+        loaded = load_model(model)
         options = {
             "tokenizer": loaded.require_tokenizer(),
             "max_length": loaded.encoder.config.max_length,
@@ -61,12 +58,7 @@ def check(
     else:
         _print(quality.task, facts)
         rows = [
-            [
-                "problem" if finding.is_problem else "note",
-                str(finding.file),
-                f"{finding.num_rows:,}",
-                finding.message,
-            ]
+            ["problem" if finding.is_problem else "note", str(finding.file), f"{finding.num_rows:,}", finding.message]
             for finding in quality.findings
         ]
         if rows:
@@ -76,7 +68,7 @@ def check(
     if quality.has_problems:
         report("fix the rows above, and check again")
         raise typer.Exit(1)
-    suggest(f"polyseme finetune {shlex.quote(model or 'MODEL')} --train {shlex.quote(str(file))} --out DIR")
+    suggest("finetune {} --train {} --out DIR", model or "MODEL", file)
 
 
 def _facts(report: "QualityReport") -> dict[str, Any]:

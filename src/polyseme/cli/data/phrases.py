@@ -1,7 +1,6 @@
 """polyseme data phrases"""
 
 import re
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from polyseme.cli.console import print_table, report, suggest
 from polyseme.cli.options import TextColumn
 from polyseme.cli.progress import reading_bar
 from polyseme.errors import ConfigError
+from polyseme.system.atomic_io import atomic_file
 from polyseme.system.io_errors import writable
 
 _BLANK_LINES = re.compile(r"\n\s*\n")
@@ -40,19 +40,18 @@ def phrases(
     text = Corpus(*corpus, column=column)
     with reading_bar("detecting phrases", text):
         found = Phrases.detect(text, min_count=min_count, thresholds=threshold)
-    beside = out.with_name(f".{out.name}.part")
-    try:
-        with writable(out, "choose another --out"):
-            out.parent.mkdir(parents=True, exist_ok=True)
-            with reading_bar("writing", text), beside.open("w", encoding="utf-8", newline="\n") as file:
-                for document in text:
-                    joined = "".join(map(found.merge, text.split_document(document)))
-                    file.write(_BLANK_LINES.sub("\n", joined.strip()) + "\n\n")
-            beside.rename(out)
-    finally:
-        beside.unlink(missing_ok=True)
+    with writable(out, "choose another --out"):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            reading_bar("writing", text),
+            atomic_file(out) as partial,
+            partial.open("w", encoding="utf-8", newline="\n") as file,
+        ):
+            for document in text:
+                joined = "".join(map(found.merge, text.split_document(document)))
+                file.write(_BLANK_LINES.sub("\n", joined.strip()) + "\n\n")
     ranked = found.ranked()
     rows = [[phrase.name, f"{phrase.score:.0f}", f"{phrase.count:,}"] for phrase in ranked[:top]]
     print_table(rows, header=["phrase", "score", "count"])
     report(f"Saved {out}: {len(ranked):,} phrases, joined {sum(phrase.count for phrase in ranked):,} times.")
-    suggest(f"polyseme pretrain skipgram --corpus {shlex.quote(str(out))} --out runs/phrases")
+    suggest("pretrain skipgram --corpus {} --out runs/phrases", out)

@@ -1,6 +1,5 @@
 """polyseme sample"""
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -32,4 +31,4 @@ def sample(
         if path.is_file():
             report(f"  {path}")
     text = next(iter(sorted(out.glob("*train.txt"))), out)
-    suggest(f"polyseme pretrain bert --corpus {shlex.quote(str(text))} --size tiny --out runs/first")
+    suggest("pretrain bert --corpus {} --size tiny --out runs/first", text)

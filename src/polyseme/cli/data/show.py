@@ -1,6 +1,5 @@
 """polyseme data show"""
 
-import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -35,7 +34,7 @@ def show(
     import torch
 
     from polyseme.batch import IGNORED
-    from polyseme.training.batch_inspection import draw_batch
+    from polyseme.training.pretraining import draw_batch
 
     batch, tokenizer, objective = draw_batch(run, step, watch=partial(reading_bar, "reading the corpus"))
     labels = batch.labels.get("masked_lm", torch.full_like(batch.ids, IGNORED)).tolist()
@@ -60,7 +59,7 @@ def show(
         else:
             print(f"row {number}" + "".join(f", {name}: {answer}" for name, answer in pair.items()))
             _print(_pieces(tokenizer, ids, targets, joined[number].tolist()))
-    suggest(f"polyseme info {shlex.quote(str(run))}")
+    suggest("info {}", run)
 
 
 def _pieces(tokenizer: "Tokenizer", ids: list[int], targets: dict[int, int], joined: list[int]) -> Pieces:

@@ -1,6 +1,5 @@
 """polyseme tokenizer"""
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,4 +51,4 @@ def train(
         out.mkdir(parents=True, exist_ok=True)
         trained.save(out)
     report(f"Saved {out}: {trained.vocab_size:,} tokens.")
-    suggest(f"polyseme pretrain bert --corpus {shlex.quote(corpus[0])} --out runs/bert")
+    suggest("pretrain bert --corpus {} --out runs/bert", corpus[0])

@@ -1,12 +1,11 @@
 """polyseme analogy"""
 
-import shlex
 from typing import Annotated, Any
 
 import typer
 
 from polyseme.cli.console import print_json, print_table, read_texts, suggest
-from polyseme.cli.options import Json, Model
+from polyseme.cli.options import Json, Model, load_model
 
 
 def analogy(
@@ -27,13 +26,11 @@ def analogy(
       polyseme analogy runs/skipgram man king woman
     """
     words = read_texts([first, second, third], None)
-    from polyseme.loading import load
-
     chosen: Any = method
-    answers = load(model).analogy(*words, top=top, method=chosen)
+    answers = load_model(model).analogy(*words, top=top, method=chosen)
     if json:
         rows = [{"word": answer.word, "score": round(answer.score, 6)} for answer in answers]
         print_json({"question": words, "answers": rows})
     else:
         print_table([[answer.word, f"{answer.score:.3f}"] for answer in answers], header=["answer", "score"])
-    suggest(f"polyseme evaluate {shlex.quote(model)} --suite words --data FILE")
+    suggest("evaluate {} --suite words --data FILE", model)

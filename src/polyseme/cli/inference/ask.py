@@ -1,21 +1,19 @@
 """polyseme ask"""
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from polyseme.cli.console import print_json, read_document, read_texts, report, suggest
-from polyseme.cli.options import Json, Model, Weights
+from polyseme.cli.options import Json, Model, Weights, load_model
 from polyseme.cli.progress import spinner
 
 
 def ask(
     model: Model,
     text: Annotated[
-        list[str] | None,
-        typer.Argument(help="Questions, or texts to summarise or translate; or standard input."),
+        list[str] | None, typer.Argument(help="Questions, or texts to summarise or translate; or standard input.")
     ] = None,
     task: Annotated[str, typer.Option(help="answer, summarise, translate or choose.")] = "answer",
     file: Annotated[
@@ -61,10 +59,9 @@ def ask(
     }
     from polyseme.evaluation.prompting.ask import AskConfig
     from polyseme.evaluation.prompting.ask import ask as ask_model
-    from polyseme.loading import load
 
     config = AskConfig.parse(values, group="ask")
-    loaded = load(model, weights=weights)
+    loaded = load_model(model, weights=weights)
     with spinner("answering"):
         replies = ask_model(loaded, texts, config)
     for reply in replies:
@@ -80,4 +77,4 @@ def ask(
         print(" ".join(reply.answer.split()) + (f"\t({shares})" if shares else ""))
     if shots and not min((reply.num_shots for reply in replies), default=0):
         report("no example fits into the context of the model; use shorter ones")
-    suggest(f"polyseme evaluate {shlex.quote(model)} --suite prompts --data FILE")
+    suggest("evaluate {} --suite prompts --data FILE", model)

@@ -1,14 +1,13 @@
 """polyseme embed"""
 
 import io
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from polyseme.cli.console import check_output, print_json, read_texts, report, suggest
-from polyseme.cli.options import Model, TextFile, Texts, Weights
+from polyseme.cli.console import check_output, print_json, read_texts, report, suggest, write_output
+from polyseme.cli.options import Model, TextFile, Texts, Weights, load_model
 from polyseme.cli.progress import spinner
 
 
@@ -32,11 +31,7 @@ def embed(
     check_output(out, ".npy")
     import numpy as np
 
-    from polyseme.loading import load
-    from polyseme.system.atomic_io import write_file
-    from polyseme.system.io_errors import writable
-
-    loaded = load(model, weights=weights)
+    loaded = load_model(model, weights=weights)
     pooling: Any = pool
     with spinner("embedding"):
         vectors = loaded.embed(texts, pool=pooling, layer=layer)
@@ -46,7 +41,6 @@ def embed(
     else:
         buffer = io.BytesIO()
         np.save(buffer, vectors)
-        with writable(out, "choose another --out"):
-            write_file(out, buffer.getvalue())
+        write_output(out, buffer.getvalue())
         report(f"Saved {out}: {vectors.shape[0]} vectors of {vectors.shape[1]} dimensions.")
-    suggest(f"polyseme evaluate {shlex.quote(model)} --suite words --data FILE")
+    suggest("evaluate {} --suite words --data FILE", model)

@@ -1,12 +1,11 @@
 """polyseme fill"""
 
-import shlex
 from typing import Annotated
 
 import typer
 
 from polyseme.cli.console import print_json, print_table, read_texts, suggest
-from polyseme.cli.options import Json, Model, TextFile
+from polyseme.cli.options import Json, Model, TextFile, load_model
 
 
 def fill(
@@ -25,9 +24,7 @@ def fill(
       polyseme fill runs/bert 'The [MASK] barked.' --top 3
     """
     texts = read_texts(text, file)
-    from polyseme.loading import load
-
-    loaded = load(model)
+    loaded = load_model(model)
     for sentence in texts:
         masks = loaded.fill(sentence, top=top)
         if json:
@@ -45,4 +42,4 @@ def fill(
             for rank, prediction in enumerate(mask)
         ]
         print_table(rows, header=["text", "mask", "token", "probability"])
-    suggest(f"polyseme embed {shlex.quote(model)} 'a sentence'")
+    suggest("embed {} 'a sentence'", model)

@@ -1,13 +1,12 @@
 """polyseme generate"""
 
-import shlex
 import sys
 from typing import Annotated
 
 import typer
 
 from polyseme.cli.console import print_json, read_texts, suggest
-from polyseme.cli.options import Json, Model, TextFile, Weights
+from polyseme.cli.options import Json, Model, TextFile, Weights, load_model
 
 _CHUNK = 64  # prompts that are generated from before the first text is printed
 
@@ -41,9 +40,7 @@ def generate(
       polyseme generate runs/gpt2 --file prompts.txt --json
     """
     prompts = read_texts(prompt, file)
-    from polyseme.loading import load
-
-    loaded = load(model, weights=weights)
+    loaded = load_model(model, weights=weights)
     options = {
         "max_tokens": max_tokens,
         "temperature": temperature,
@@ -67,4 +64,4 @@ def generate(
                 print_json({"prompt": text, "text": generated})
             else:
                 sys.stdout.write(f"{text}{generated}\n")
-    suggest(f"polyseme score {shlex.quote(model)} 'a sentence'")
+    suggest("score {} 'a sentence'", model)

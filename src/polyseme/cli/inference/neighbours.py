@@ -1,12 +1,11 @@
 """polyseme neighbours"""
 
-import shlex
 from typing import Annotated
 
 import typer
 
 from polyseme.cli.console import print_json, print_table, read_texts, report, suggest
-from polyseme.cli.options import Json, Model
+from polyseme.cli.options import Json, Model, load_model
 
 
 def neighbours(
@@ -23,9 +22,7 @@ def neighbours(
       polyseme neighbours vectors.bin bank --top 3
     """
     words = read_texts(word, None)
-    from polyseme.loading import load
-
-    loaded = load(model)
+    loaded = load_model(model)
     found = [(name, loaded.neighbours(name, top=top)) for name in words]
     if json:
         for name, near in found:
@@ -40,4 +37,4 @@ def neighbours(
         for name, near in found:
             if not any(neighbour.score for neighbour in near):
                 report(f"no vector is similar to that of {name!r}; the order of its neighbours means nothing")
-    suggest(f"polyseme senses {shlex.quote(model)} --word {shlex.quote(words[0])} --texts FILE")
+    suggest("senses {} --word {} --texts FILE", model, words[0])

@@ -1,6 +1,5 @@
 """polyseme predict"""
 
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from polyseme.cli.console import check_output, print_json, print_table, report, suggest
-from polyseme.cli.options import Columns, Json, parse_columns
+from polyseme.cli.options import Columns, Json, load_model, parse_columns
 from polyseme.cli.progress import spinner
 from polyseme.errors import ConfigError
+from polyseme.system.atomic_io import atomic_file
 from polyseme.system.io_errors import writable
 
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ def predict(
     check_output(out)
     names = parse_columns(columns)
     from polyseme.datasets.labelled_files import stream_examples
-    from polyseme.loading import load
 
-    loaded = load(model)
+    loaded = load_model(model)
     source = sys.stdin.buffer if file in (None, "-") else file
     predictions = _predict(loaded, stream_examples(source, loaded.example_type(task), columns=names), task)
     with _stdout_to(out):
@@ -71,7 +70,7 @@ def predict(
             print_table(cells, header=[*first])
     if out is not None:
         report(f"Saved {out}.")
-    suggest(f"polyseme evaluate {shlex.quote(model)} --data LABELLED_FILE")
+    suggest("evaluate {} --data LABELLED_FILE", model)
 
 
 def _predict(model: "Pretrained", examples: "Iterator[Example]", task: str | None) -> "Iterator[tuple[Example, Any]]":
@@ -90,8 +89,6 @@ def _inputs(example: "Example", *, omit: tuple[str, ...] = ()) -> dict[str, Any]
 @contextmanager
 def _stdout_to(out: Path | None) -> Iterator[None]:
     """Redirect standard output to a file, which appears when it is complete."""
-    from polyseme.system.atomic_io import atomic_file
-
     if out is None:
         yield
         return

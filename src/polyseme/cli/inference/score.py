@@ -1,22 +1,12 @@
 """polyseme score"""
 
-import shlex
-from typing import TYPE_CHECKING, Any
-
-from polyseme.cli.console import format_cell, print_json, print_table, read_texts, round_float, suggest
-from polyseme.cli.options import Json, Model, TextFile, Texts, Weights
+from polyseme.cli.console import print_rows, read_texts, suggest
+from polyseme.cli.options import Json, Model, TextFile, Texts, Weights, load_model
 from polyseme.cli.progress import spinner
-
-if TYPE_CHECKING:
-    from polyseme.inference.scores import Score
 
 
 def score(
-    model: Model,
-    text: Texts = None,
-    file: TextFile = None,
-    weights: Weights = "float32",
-    json: Json = False,
+    model: Model, text: Texts = None, file: TextFile = None, weights: Weights = "float32", json: Json = False
 ) -> None:
     """Score texts by log-likelihood: nats, bits per character, perplexity.
 
@@ -29,32 +19,25 @@ def score(
     """
     texts = read_texts(text, file)
     from polyseme.inference.scores import total
-    from polyseme.loading import load
 
-    loaded = load(model, weights=weights)
+    loaded = load_model(model, weights=weights)
     with spinner("scoring"):
         scores = loaded.score(texts)
-    rows = list(zip(texts, scores, strict=True))
-    if len(rows) > 1:
-        rows.append(("(all)", total(scores)))
-    if json:
-        for sentence, result in rows:
-            print_json({"text": sentence, **_columns(result)})
-    else:
-        cells = [[sentence, *map(format_cell, _columns(result).values())] for sentence, result in rows]
-        print_table(cells, header=["text", *(name.replace("_", " ") for name in _columns(scores[0]))])
-    suggest(f"polyseme evaluate {shlex.quote(model)} --suite likelihood --data FILE")
-
-
-def _columns(score: "Score") -> dict[str, Any]:
-    return {
-        "kind": score.kind,
-        "nats": round_float(score.nats),
-        "bits_per_character": round_float(score.bits_per_character),
-        "perplexity": round_float(score.perplexity),
-        "word_perplexity": round_float(score.word_perplexity),
-        "tokens": score.num_tokens,
-        "words": score.num_words,
-        "characters": score.num_characters,
-        "oov": score.num_oov,
-    }
+    results = [*zip(texts, scores, strict=True), *([("(all)", total(scores))] if len(texts) > 1 else [])]
+    rows = [
+        {
+            "text": sentence,
+            "kind": result.kind,
+            "nats": result.nats,
+            "bits_per_character": result.bits_per_character,
+            "perplexity": result.perplexity,
+            "word_perplexity": result.word_perplexity,
+            "tokens": result.num_tokens,
+            "words": result.num_words,
+            "characters": result.num_characters,
+            "oov": result.num_oov,
+        }
+        for sentence, result in results
+    ]
+    print_rows(rows, as_json=json)
+    suggest("evaluate {} --suite likelihood --data FILE", model)

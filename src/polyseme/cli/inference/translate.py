@@ -1,12 +1,11 @@
 """polyseme translate"""
 
-import shlex
 from typing import Annotated
 
 import typer
 
 from polyseme.cli.console import print_json, print_table, read_texts, suggest
-from polyseme.cli.options import Json, Model, TextFile, Texts
+from polyseme.cli.options import Json, Model, TextFile, Texts, load_model
 from polyseme.cli.progress import spinner
 
 
@@ -32,9 +31,7 @@ def translate(
       polyseme translate runs/en-de 'A man is sleeping.' --attention
     """
     texts = read_texts(text, file)
-    from polyseme.loading import load
-
-    loaded = load(model)
+    loaded = load_model(model)
     options = {"beam_size": beam_size, "length_penalty": length_penalty}
     if attention:
         with spinner("translating"):
@@ -59,4 +56,4 @@ def translate(
                 print_json({"text": source, "translation": translation})
             else:
                 print(translation)
-    suggest(f"polyseme evaluate {shlex.quote(model)} --suite translation --data FILE")
+    suggest("evaluate {} --suite translation --data FILE", model)

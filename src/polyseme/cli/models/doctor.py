@@ -59,7 +59,7 @@ def doctor(json: Json = False) -> None:
             print(f"{name.replace('_', ' '):<14}{shown}")
         for advice in _advice(facts):
             report(advice)
-    suggest("polyseme pretrain bert --corpus docstrings --size tiny --budget 30s --out runs/first")
+    suggest("pretrain bert --corpus docstrings --size tiny --budget 30s --out runs/first")
 
 
 def _gigaflops() -> float:

@@ -1,13 +1,12 @@
 """polyseme export"""
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from polyseme.cli.console import read_texts, report, suggest
-from polyseme.cli.options import Model
+from polyseme.cli.options import Model, load_model
 from polyseme.cli.progress import spinner
 
 
@@ -35,19 +34,18 @@ def export(
     """
     texts = read_texts(None, file) if file else None
     from polyseme.conversion.registry import find_exporter
-    from polyseme.loading import load
 
     find_exporter(to).check_packages()
-    loaded = load(model)
+    loaded = load_model(model)
     with spinner("exporting"):
         written, parity = loaded.export(out, to=to, texts=texts)
     if parity is None:
         print(f"{written}: vectors of {loaded.encoder.tokens.embedding_dim} dimensions")
-        suggest(f"polyseme neighbours {shlex.quote(str(written))} the" if written.is_file() else "polyseme doctor")
+        suggest("neighbours {} the" if written.is_file() else "doctor", written)
         return
     print(
         f"{written}: on {parity.num_texts} texts the vectors differ by at most {parity.max_difference:.1e}, "
         f"with a cosine of at least {parity.min_cosine:.6f}"
     )
     report("text vectors are the mean of last_hidden_state where attention_mask is 1")
-    suggest(f"polyseme embed {shlex.quote(model)} 'a sentence' --out vectors.npy")
+    suggest("embed {} 'a sentence' --out vectors.npy", model)

@@ -1,12 +1,12 @@
 """polyseme import"""
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from polyseme.cli.console import report, suggest
+from polyseme.cli.options import load_model
 from polyseme.cli.progress import spinner
 from polyseme.cli.training.session import report_saved
 from polyseme.errors import CheckpointError
@@ -39,14 +39,13 @@ def import_(
     """
     from polyseme.api import open_embeddings
     from polyseme.conversion.registry import as_model_directory
-    from polyseme.loading import load
     from polyseme.system.atomic_io import atomic_folder
     from polyseme.training.storage.run_dir import check_unused
 
     check_unused(out)
     embeddings = open_embeddings(vectors) if vectors else None
     with spinner("reading"), as_model_directory(path, read_pickle=pickle, embeddings=embeddings) as folder:
-        model = load(folder)
+        model = load_model(folder)
         with writable(out, "choose another --out", CheckpointError):
             out.parent.mkdir(parents=True, exist_ok=True)
             with atomic_folder(out) as beside:
@@ -54,4 +53,4 @@ def import_(
     report_saved(out, model.encoder)
     if model.tokenizer is None:
         report("the model has no tokenizer files, so it cannot read text; add them to the directory")
-    suggest(f"polyseme info {shlex.quote(str(out))}")
+    suggest("info {}", out)

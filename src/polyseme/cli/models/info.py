@@ -1,6 +1,5 @@
 """polyseme info"""
 
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,11 +29,10 @@ def info(
             print(f"{name:<28}{value}")
     if facts.get("changed"):
         report(f"changed since it was written: {', '.join(facts['changed'])}")
-    folder = shlex.quote(str(model))
     if facts["state"] == "unfinished":
-        suggest(f"polyseme pretrain {facts['family']} --out {folder} --resume")
+        suggest("pretrain {} --out {} --resume", facts["family"], model)
     else:
-        suggest(f"polyseme serve {folder}")
+        suggest("serve {}", model)
 
 
 def _flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -1,6 +1,5 @@
 """polyseme adapt"""
 
-import shlex
 from functools import partial
 from typing import Annotated
 
@@ -21,8 +20,7 @@ def adapt(
         str | None, typer.Option(help="90s, 10m, 2h, 500steps, 2Mtokens or 3epochs; 10m by default.")
     ] = None,
     new_words: Annotated[
-        int,
-        typer.Option(min=0, help="Add up to this many frequent words that the tokenizer splits."),
+        int, typer.Option(min=0, help="Add up to this many frequent words that the tokenizer splits.")
     ] = 0,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     settings: Settings = None,
@@ -56,7 +54,7 @@ def adapt(
     if new_words and not session.resumed_at:
         report(f"vocabulary: {session.recipe.model.vocab_size:,} tokens with the new words")
     describe_pretraining(session)
-    code = run_session(opened, f"adapt {shlex.quote(model)}")
+    code = run_session(opened, "adapt", model)
     if not code:
         conclude_pretraining(session)
     return code

@@ -1,6 +1,5 @@
 """polyseme compare"""
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -96,5 +95,5 @@ def compare(
     else:
         print(comparison.report)
     report(f"the report is {comparison.report}")
-    folders = " ".join(shlex.quote(model) for model in models or [])
-    suggest(f"polyseme serve {folders or shlex.quote(str(out))}")
+    folders = models or [str(out)]
+    suggest("serve" + " {}" * len(folders), *folders)

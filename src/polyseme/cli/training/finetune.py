@@ -1,6 +1,5 @@
 """polyseme finetune"""
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,8 +36,7 @@ def finetune(
         ),
     ] = "full",
     unlabelled: Annotated[
-        Path | None,
-        typer.Option(help="Unlabelled sentences for cvt; by default what --labels leaves over."),
+        Path | None, typer.Option(help="Unlabelled sentences for cvt; by default what --labels leaves over.")
     ] = None,
     budget: Annotated[
         str | None, typer.Option(help="3epochs, 90s, 10m or 500steps; by default more epochs for fewer examples.")
@@ -80,7 +78,7 @@ def finetune(
         resume=resume,
     ):
         _describe(opened.session)
-        code = run_session(opened, f"finetune {shlex.quote(model)}")
+        code = run_session(opened, "finetune", model)
         if code:
             if len(runs) > 1:
                 report("or resume it and the runs that remain: the whole command with --resume")
@@ -97,7 +95,7 @@ def finetune(
             for metric in summarize(out, runs)
         ]
         print_table(rows, header=["labels", "metric", "mean", "deviation"])
-    suggest(f"polyseme predict {shlex.quote(str(runs[-1].folder))} FILE")
+    suggest("predict {} FILE", runs[-1].folder)
     return 0
 
 

@@ -14,10 +14,7 @@ from polyseme.models.display_names import DISPLAY_NAMES
 
 
 def pretrain(
-    family: Annotated[
-        str,
-        typer.Argument(help=f"Model family: {', '.join(DISPLAY_NAMES)}."),
-    ],
+    family: Annotated[str, typer.Argument(help=f"Model family: {', '.join(DISPLAY_NAMES)}.")],
     out: RunFolder,
     corpus: Corpus = None,
     dev: Dev = None,
@@ -86,7 +83,7 @@ def pretrain(
         family, out=out, **options, resume=resume, watch=partial(reading_bar, "reading the corpus")
     )
     describe_pretraining(opened.session)
-    code = run_session(opened, f"pretrain {family}")
+    code = run_session(opened, "pretrain", family)
     if not code:
         conclude_pretraining(opened.session)
     return code

@@ -21,7 +21,7 @@ _NEXT = {
 }
 
 
-def run_session(opened: "OpenedRun[Any]", command: str) -> int:
+def run_session(opened: "OpenedRun[Any]", *command: str) -> int:
     """Train with a progress bar until the end or the first signal; return the exit code."""
     from polyseme.system.signals import graceful_shutdown
 
@@ -35,7 +35,7 @@ def run_session(opened: "OpenedRun[Any]", command: str) -> int:
     if shutdown.signal:
         outcome = "and saved" if saved else "but could not be saved; the last checkpoint remains"
         report(f"stopped at step {progress.step.number:,} {outcome}; resume with:")
-        report(f"  polyseme {command} --out {shlex.quote(str(session.folder))} --resume")
+        report(f"  {shlex.join(['polyseme', *command, '--out', str(session.folder), '--resume'])}")
         return 128 + shutdown.signal
     opened.finish()
     return 0
@@ -65,8 +65,7 @@ def conclude_pretraining(session: "PretrainingSession") -> None:
 
     report_saved(session.folder, session.encoder)
     capabilities = capabilities_of(session.encoder, session.objective, session.tokenizer)
-    command = next(command for name, command in _NEXT.items() if name in capabilities)
-    suggest("polyseme " + command.format(shlex.quote(str(session.folder))))
+    suggest(next(command for name, command in _NEXT.items() if name in capabilities), session.folder)
 
 
 def report_saved(folder: Any, encoder: Any) -> None:
