@@ -74,11 +74,6 @@ class Attention:
         """The query tokens."""
         return self.queries.tokens
 
-    @property
-    def word_spans(self) -> list[Span]:
-        """The query tokens of each word."""
-        return self.queries.word_spans
-
     @cached_property
     def heads(self) -> list[HeadStatistics]:
         """Statistics of each head, layer by layer."""

@@ -103,8 +103,7 @@ class ProbeResult:
             {"layer": layer, "weight": weight, "score": score} | ({"gain": self.gains[layer - 1]} if layer else {})
             for layer, (weight, score) in enumerate(zip(self.layer_weights, self.scores, strict=True))
         ]
-        rounded: dict[str, Any] = _rounded(fields)
-        return rounded
+        return {name: _rounded(value) for name, value in fields.items()}
 
 
 _JSON_FIELDS = (

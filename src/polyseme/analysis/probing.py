@@ -134,22 +134,12 @@ class TaskProbes:
         widths, top = self.cache.widths, self.cache.widths[-1]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            probe = Probe(
-                widths[:num_layers],
-                top,
-                num_spans=spans.first.shape[1],
-                num_labels=len(self.label_set.names),
-                width=config.width,
-            )
+            num_spans, num_labels = spans.first.shape[1], len(self.label_set.names)
+            probe = Probe(widths[:num_layers], top, num_spans=num_spans, num_labels=num_labels, width=config.width)
         probe.mix.weight.requires_grad_(not uniform)
         others = [weight for name, weight in probe.named_parameters() if not name.startswith("mix.")]
-        optimizer = torch.optim.Adam(
-            [
-                {"params": [*probe.mix.parameters()], "lr": config.mix_learning_rate},
-                {"params": others, "lr": config.learning_rate},
-            ],
-            fused=True,
-        )
+        mix = {"params": [*probe.mix.parameters()], "lr": config.mix_learning_rate}
+        optimizer = torch.optim.Adam([mix, {"params": others, "lr": config.learning_rate}], fused=True)
         rng = np.random.default_rng([seed, 23])
         batch_size = min(_BATCH_SIZE, max(_MIN_BATCH_SIZE, len(spans) // _MIN_STEPS))
         learning_rates = [group["lr"] for group in optimizer.param_groups]
@@ -221,8 +211,7 @@ def probe_layers(
         for seed_result in task.seed_results():
             done += 1
             results += [seed_result] if seed_result else []
-            finished = len(results) == config.seeds
-            summary = (
-                task.summarize(results, model=name or model.folder.name, family=model.family) if finished else None
-            )
+            summary = None
+            if len(results) == config.seeds:
+                summary = task.summarize(results, model=name or model.folder.name, family=model.family)
             yield ProbeProgress(probes_done=done, total_probes=total, result=summary)

@@ -5,7 +5,7 @@ to its position; differences in higher layers come from the context.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -35,8 +35,9 @@ from polyseme.analysis.vector_geometry import (
 from polyseme.arrays import Doubles, Floats, Ids
 from polyseme.config import Config
 from polyseme.inference.model import LoadedModel
+from polyseme.tokenization.document_batches import group_documents
 
-_BATCH_VALUES = 1 << 26  # values of all layers held at once, with one token per character
+_BATCH_VALUES = 1 << 26  # values of all layers in memory at once, with one token per character
 
 
 class SensesConfig(Config):
@@ -186,7 +187,7 @@ def occurrence_vectors(model: LoadedModel, occurrences: Sequence[Occurrence], *,
     random_words = [np.zeros((len(by_text), width), np.float32) for width in widths]
     tokens: list[tuple[str, ...]] = [()] * len(occurrences)
     texts = sorted(by_text, key=len)  # so that texts of similar length are encoded together
-    encodings = chain.from_iterable(map(model.encode, _batches(texts, _BATCH_VALUES // sum(widths))))
+    encodings = chain.from_iterable(map(model.encode, group_documents(texts, _BATCH_VALUES // sum(widths))))
     for row, (text, encoding) in enumerate(zip(texts, encodings, strict=True)):
         starts, ends = np.array(encoding.offsets).T
         other_words = ends > starts
@@ -202,17 +203,3 @@ def occurrence_vectors(model: LoadedModel, occurrences: Sequence[Occurrence], *,
             for layer, of_text in zip(random_words, encoding.layers, strict=True):
                 layer[row] = of_text[position]
     return OccurrenceVectors(layers=layers, random_words=random_words, tokens=tokens)
-
-
-def _batches(texts: Sequence[str], max_characters: int) -> Iterator[list[str]]:
-    """Batches of texts, limited by characters; a longer text is a batch of its own."""
-    batch: list[str] = []
-    left = max_characters
-    for text in texts:
-        if batch and len(text) > left:
-            yield batch
-            batch, left = [], max_characters
-        batch.append(text)
-        left -= len(text)
-    if batch:
-        yield batch

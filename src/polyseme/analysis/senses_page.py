@@ -108,9 +108,9 @@ def _rows(results: Sequence[Senses], metrics: Sequence[str]) -> list[str]:
     rows = []
     for model, result in enumerate(results):
         for index, layer in enumerate(result.layers):
-            values, error = layer.metrics, layer.metrics["error"]
+            values = layer.metrics
             cells = [result.name, "static" if result.static else str(index)]
-            cells += [_cell(values[key], error if key == "accuracy" else None) for key in metrics]
+            cells += [_cell(values[key], values["error"] if key == "accuracy" else None) for key in metrics]
             cells.append(f"{sum(layer.explained):.0%}")
             row = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
             rows.append(f'<tr data-model="{model}" data-layer="{index}">{row}</tr>')

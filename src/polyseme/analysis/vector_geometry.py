@@ -38,23 +38,10 @@ def nearest_neighbours(vectors: AnyFloats, known: AnyFloats, top: int, *, num_sh
     top = min(top, len(known) - bool(num_shared))
     indices, cosines = np.zeros((len(vectors), top), np.int64), np.zeros((len(vectors), top))
     for rows, scores in _cosines(vectors, known, num_shared):
-        order = np.argsort(-np.round(scores, 6), axis=1, kind="stable")[
-            :, :top
-        ]  # rounded, so that ties keep their order
-        indices[rows], cosines[rows] = order, np.take_along_axis(scores, order, axis=1)
+        rounded = np.round(scores, 6)  # so that ties keep their order
+        indices[rows] = np.argsort(-rounded, axis=1, kind="stable")[:, :top]
+        cosines[rows] = np.take_along_axis(scores, indices[rows], axis=1)
     return indices, cosines
-
-
-def nearest_neighbour_correct(
-    vectors: AnyFloats, senses: Strings, known: AnyFloats, known_senses: Strings, *, num_shared: int = 0
-) -> Doubles:
-    """Whether the nearest of `known` has the sense of each vector, 0 or 1; with ties, the fraction that has it."""
-    correct = np.zeros(len(vectors))
-    for rows, scores in _cosines(vectors, known, num_shared):
-        nearest = scores >= scores.max(1, keepdims=True) - _TOLERANCE
-        same = senses[rows][:, None] == known_senses
-        correct[rows] = (nearest & same).sum(1) / nearest.sum(1)
-    return correct
 
 
 def balanced_accuracy(correct: Doubles, senses: Strings) -> BalancedAccuracy:
@@ -72,8 +59,8 @@ def nearest_sense_accuracy(
 ) -> BalancedAccuracy | None:
     """Balanced accuracy of 1-NN sense classification: leave-one-out, or among `known` occurrences.
 
-    Occurrences without a sense are excluded, and so are senses without another occurrence to find; None if fewer than
-    two senses remain.
+    With ties, an occurrence counts by the fraction of its nearest neighbours that have its sense. Occurrences without
+    a sense are excluded, and so are senses without another occurrence to find; None if fewer than two senses remain.
     """
     leave_one_out = known is None
     if known is None or known_senses is None:
@@ -84,11 +71,14 @@ def nearest_sense_accuracy(
     candidates = evaluated if leave_one_out else known_senses != ""
     if len(np.unique(senses[evaluated])) < 2:
         return None
-    num_shared = int(evaluated.sum()) if leave_one_out else 0
-    correct = nearest_neighbour_correct(
-        vectors[evaluated], senses[evaluated], known[candidates], known_senses[candidates], num_shared=num_shared
-    )
-    return balanced_accuracy(correct, senses[evaluated])
+    vectors, senses = vectors[evaluated], senses[evaluated]
+    known, known_senses = known[candidates], known_senses[candidates]
+    correct = np.zeros(len(vectors))
+    for rows, cosines in _cosines(vectors, known, len(vectors) if leave_one_out else 0):
+        nearest = cosines >= cosines.max(1, keepdims=True) - _TOLERANCE
+        same_sense = senses[rows][:, None] == known_senses
+        correct[rows] = (nearest & same_sense).sum(1) / nearest.sum(1)
+    return balanced_accuracy(correct, senses)
 
 
 def silhouette(vectors: AnyFloats, senses: Strings) -> float | None:
