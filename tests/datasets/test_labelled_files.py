@@ -16,14 +16,13 @@ from polyseme.datasets.labelled_files import (
     stream_examples,
 )
 from polyseme.datasets.records import RowError
-from polyseme.datasets.squad import Answer
+from polyseme.datasets.squad import Answer, SpanExample
 from polyseme.datasets.task_schemas import (
     EXAMPLE_TYPES,
     ChoiceExample,
     ClassifyExample,
     PairExample,
     SimilarityExample,
-    SpanExample,
     TagExample,
 )
 from polyseme.datasets.town.generator import Town

@@ -7,15 +7,8 @@ from pathlib import Path
 
 import torch
 
-from polyseme.datasets.task_schemas import (
-    Answer,
-    ChoiceExample,
-    ClassifyExample,
-    PairExample,
-    SimilarityExample,
-    SpanExample,
-    TagExample,
-)
+from polyseme.datasets.squad import Answer, SpanExample
+from polyseme.datasets.task_schemas import ChoiceExample, ClassifyExample, PairExample, SimilarityExample, TagExample
 from polyseme.families import FAMILIES
 from polyseme.tasks import TASKS, FineTuningConfig, build_finetuning_objective, parse_task
 from polyseme.tasks.inputs.input_formatter import InputFormatter, add_delimiters

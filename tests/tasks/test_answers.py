@@ -7,7 +7,8 @@ from tests.tasks.synthetic_examples import KINDS, examples, tuned
 
 from polyseme.datasets.labelled_files import parse_examples
 from polyseme.datasets.qa_windows import PredictedAnswer, PredictedAnswers
-from polyseme.datasets.task_schemas import SpanExample, TagExample
+from polyseme.datasets.squad import SpanExample
+from polyseme.datasets.task_schemas import TagExample
 from polyseme.tasks.classification import ClassPrediction
 from polyseme.tasks.extractive_qa import ALWAYS_ANSWER, AnswerPrediction
 from polyseme.tasks.sequence_labelling import TaggedWord, TagPrediction

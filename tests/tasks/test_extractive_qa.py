@@ -18,7 +18,7 @@ from tests.tasks.synthetic_examples import (
     with_one,
 )
 
-from polyseme.datasets.task_schemas import Answer
+from polyseme.datasets.squad import Answer
 from polyseme.tasks.extractive_qa import ALWAYS_ANSWER, ExtractiveQaConfig
 
 

@@ -9,7 +9,8 @@ from polyseme.corpora.corpus import Corpus
 from polyseme.corpora.file_readers import IN_MEMORY, FileReader, detect_format
 from polyseme.corpora.stdin_reader import StdinReader
 from polyseme.datasets.records import Example, ExampleT, Record, RowError
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES, SpanExample
+from polyseme.datasets.squad import SpanExample
+from polyseme.datasets.task_schemas import EXAMPLE_TYPES
 from polyseme.errors import ConfigError, DataError
 
 

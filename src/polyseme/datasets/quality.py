@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Self
 from polyseme.config import suggest_name
 from polyseme.datasets.labelled_files import find_file, guess_task, read_examples
 from polyseme.datasets.records import Example, RowError
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES, ChoiceExample, SimilarityExample, SpanExample, TagExample
+from polyseme.datasets.squad import SpanExample
+from polyseme.datasets.task_schemas import EXAMPLE_TYPES, ChoiceExample, SimilarityExample, TagExample
 from polyseme.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -114,13 +114,13 @@ class Example:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All input texts."""
-        raise NotImplementedError
+        """All input texts, by default the input fields."""
+        return tuple(getattr(self, name) for name in self.inputs)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All target classes."""
-        raise NotImplementedError
+        """All target classes, by default none."""
+        return ()
 
     @classmethod
     def read(
@@ -155,8 +155,10 @@ class Example:
 
     @classmethod
     def parse(cls, record: Record) -> Self:
-        """Build the example of a row, or raise a `RowError`."""
-        raise NotImplementedError
+        """Build the example of a row, or raise a `RowError`; by default fields other than label and score are texts."""
+        parsers = {"label": record.label, "score": record.number}
+        fields: dict[str, Any] = {name: parsers.get(name, record.text)(name) for name in cls.columns}
+        return cls(file=record.file, row=record.row, **fields)
 
 
 def is_plain_text(reader: FileReader) -> bool:

@@ -1,13 +1,13 @@
 """Questions about passages in the JSON format of SQuAD 1.1 and 2.0 (Rajpurkar et al., 2016 and 2018)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from polyseme.corpora.file_readers import FileReader, detect_format, row_location
-from polyseme.datasets.records import RowError, parse_or_error
+from polyseme.datasets.records import Example, Record, RowError, parse_or_error
 from polyseme.errors import DataError
 
 JsonType = TypeVar("JsonType")
@@ -21,50 +21,71 @@ class Answer:
     start: int | None  # character offset; None if the file marks the answer as a paraphrase with -1
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A question about a passage with its gold answers, none if it is unanswerable."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanExample(Example):
+    """A question about a passage; any of the answers is correct, and none means that it is unanswerable."""
 
-    row: int
+    NONE: ClassVar[str] = "unanswerable"
+    columns: ClassVar[Mapping[str, str]] = {}
+    inputs: ClassVar[tuple[str, ...]] = ("question", "passage")
+
     id: str
     question: str
     passage: str
     answers: tuple[Answer, ...]
 
+    @property
+    def location(self) -> str:
+        return _location(self.file, self.row, self.id)
 
-def read_questions(reader: FileReader, *, labelled: bool) -> Iterator[Question | RowError]:
-    """Read the questions of a file, counted from 1."""
-    row = 0
-    for article in _get(reader.json_content(), "data", list, reader.file):
-        for paragraph in _get(article, "paragraphs", list, reader.file):
-            passage = reader.replace_invalid(_get(paragraph, "context", str, reader.file))
-            for content in _get(paragraph, "qas", list, reader.file):
-                row += 1
-                yield parse_or_error(parse_question, reader, row, passage, content, labelled)
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("answerable" if self.answers else self.NONE,)
+
+    @classmethod
+    def read(
+        cls, reader: FileReader, columns: Mapping[str, str], *, labelled: bool = True
+    ) -> Iterator[Self | RowError]:
+        if not labelled and ".json" not in reader.file.suffixes:
+            yield from cls.read_rows(reader, columns, labelled=False)
+            return
+        row = 0
+        for article in _get(reader.json_content(), "data", list, reader.file):
+            for paragraph in _get(article, "paragraphs", list, reader.file):
+                passage = reader.replace_invalid(_get(paragraph, "context", str, reader.file))
+                for content in _get(paragraph, "qas", list, reader.file):
+                    row += 1
+                    yield parse_or_error(cls._parse_question, reader, row, passage, content, labelled)
+
+    @classmethod
+    def parse(cls, record: Record) -> Self:
+        texts: dict[str | None, Any] = {name: record.text(name) for name in cls.inputs}
+        content = {**record.values, **texts}
+        return cls._parse_question(FileReader(record.file), record.row, texts["passage"], content, labelled=False)
+
+    @classmethod
+    def _parse_question(cls, reader: FileReader, row: int, passage: str, content: Any, labelled: bool) -> Self:
+        """Parse an entry of "qas" and check that its answers are substrings of the passage."""
+        question = reader.replace_invalid(_get(content, "question", str, reader.file))
+        id = str(content.get("id", row))
+        location = _location(reader.file, row, id)
+        if not (question.strip() and passage.strip()):
+            raise RowError(location, "the question or its passage is empty", "write both, or remove the question")
+        answers = []
+        if content.get("is_impossible") is not True and (labelled or isinstance(content.get("answers"), list)):
+            for answer in _get(content, "answers", list, reader.file):
+                text, start = reader.replace_invalid(_get(answer, "text", str, reader.file)), answer.get("answer_start")
+                if text and start == -1:
+                    answers.append(Answer(text, None))
+                elif text:
+                    if not isinstance(start, int) or passage[start : start + len(text)] != text or start < 0:
+                        raise _misplaced_answer(location, passage, text, start)
+                    answers.append(Answer(text, start))
+        return cls(file=reader.file, row=row, id=id, question=question, passage=passage, answers=tuple(answers))
 
 
-def parse_question(reader: FileReader, row: int, passage: str, content: Any, labelled: bool) -> Question:
-    """Parse an entry of "qas" and check that its answers are substrings of the passage."""
-    question = reader.replace_invalid(_get(content, "question", str, reader.file))
-    id = str(content.get("id", row))
-    location = question_location(reader.file, row, id)
-    if not (question.strip() and passage.strip()):
-        raise RowError(location, "the question or its passage is empty", "write both, or remove the question")
-    answers = []
-    if content.get("is_impossible") is not True and (labelled or isinstance(content.get("answers"), list)):
-        for answer in _get(content, "answers", list, reader.file):
-            text, start = reader.replace_invalid(_get(answer, "text", str, reader.file)), answer.get("answer_start")
-            if text and start == -1:
-                answers.append(Answer(text, None))
-            elif text:
-                if not isinstance(start, int) or passage[start : start + len(text)] != text or start < 0:
-                    raise _misplaced_answer(location, passage, text, start)
-                answers.append(Answer(text, start))
-    return Question(row=row, id=id, question=question, passage=passage, answers=tuple(answers))
-
-
-def question_location(file: Path, row: int, id: str) -> str:
-    """File, number and id of a question, for error messages; ids are not always unique."""
+def _location(file: Path, row: int, id: str) -> str:
+    """File, number and id of a question, which is not always unique, for error messages."""
     if detect_format(file) != "txt":
         return row_location(file, row)
     return f"{file}, question {row} ({' '.join(id.split())})"

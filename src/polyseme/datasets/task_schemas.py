@@ -7,13 +7,13 @@ no labels are needed, and every type can also be read from a table or from plain
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from polyseme.corpora.file_readers import FileReader
 from polyseme.corpora.scripts import ALL_IDEOGRAPHS
 from polyseme.datasets.conll import read_tagged_sentences
 from polyseme.datasets.records import Example, Record, RowError, is_plain_text
-from polyseme.datasets.squad import Answer, Question, parse_question, question_location, read_questions
+from polyseme.datasets.squad import SpanExample
 from polyseme.errors import DataError
 
 UNKNOWN_ANSWER = -100
@@ -33,16 +33,8 @@ class ClassifyExample(Example):
     label: str
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.text,)
-
-    @property
     def labels(self) -> tuple[str, ...]:
         return (self.label,)
-
-    @classmethod
-    def parse(cls, record: Record) -> Self:
-        return cls(file=record.file, row=record.row, text=record.text("text"), label=record.label("label"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,17 +49,8 @@ class PairExample(Example):
     label: str
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.text_a, self.text_b)
-
-    @property
     def labels(self) -> tuple[str, ...]:
         return (self.label,)
-
-    @classmethod
-    def parse(cls, record: Record) -> Self:
-        text_a, text_b = record.text("text_a"), record.text("text_b")
-        return cls(file=record.file, row=record.row, text_a=text_a, text_b=text_b, label=record.label("label"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,19 +63,6 @@ class SimilarityExample(Example):
     text_a: str
     text_b: str
     score: float  # NaN if missing
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.text_a, self.text_b)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return ()
-
-    @classmethod
-    def parse(cls, record: Record) -> Self:
-        text_a, text_b = record.text("text_a"), record.text("text_b")
-        return cls(file=record.file, row=record.row, text_a=text_a, text_b=text_b, score=record.number("score"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +152,8 @@ class TagExample(Example):
             if isinstance(sentence, RowError):
                 yield sentence
             else:
-                yield cls(file=reader.file, row=sentence.row, words=sentence.words, tags=sentence.tags)
+                row, words, tags = sentence
+                yield cls(file=reader.file, row=row, words=words, tags=tags)
 
     @classmethod
     def parse(cls, record: Record) -> Self:
@@ -197,59 +168,6 @@ class TagExample(Example):
             raise record.error("wrong number of tags", remedy, found=f"{len(tags)} for {len(words)} words")
         whole = text if isinstance(text, str) else ""
         return cls(file=record.file, row=record.row, words=words, tags=tags, text=whole)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpanExample(Example):
-    """A question about a passage; any of the answers is correct, and none means that it is unanswerable."""
-
-    NONE: ClassVar[str] = "unanswerable"
-    columns: ClassVar[Mapping[str, str]] = {}
-    inputs: ClassVar[tuple[str, ...]] = ("question", "passage")
-
-    id: str
-    question: str
-    passage: str
-    answers: tuple[Answer, ...]
-
-    @property
-    def location(self) -> str:
-        return question_location(self.file, self.row, self.id)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.question, self.passage)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return ("answerable" if self.answers else self.NONE,)
-
-    @classmethod
-    def read(
-        cls, reader: FileReader, columns: Mapping[str, str], *, labelled: bool = True
-    ) -> Iterator[Self | RowError]:
-        if not labelled and ".json" not in reader.file.suffixes:
-            yield from cls.read_rows(reader, columns, labelled=False)
-            return
-        for question in read_questions(reader, labelled=labelled):
-            yield question if isinstance(question, RowError) else cls._of(reader, question)
-
-    @classmethod
-    def parse(cls, record: Record) -> Self:
-        texts: dict[str | None, Any] = {name: record.text(name) for name in cls.inputs}
-        reader, content = FileReader(record.file), {**record.values, **texts}
-        return cls._of(reader, parse_question(reader, record.row, texts["passage"], content, labelled=False))
-
-    @classmethod
-    def _of(cls, reader: FileReader, parsed: Question) -> Self:
-        return cls(
-            file=reader.file,
-            row=parsed.row,
-            id=parsed.id,
-            question=parsed.question,
-            passage=parsed.passage,
-            answers=parsed.answers,
-        )
 
 
 EXAMPLE_TYPES: dict[str, type[Example]] = {

@@ -143,7 +143,8 @@ def words() -> dict[str, list[Word]]:
                 parsed[name] = [Word(*entry.split()) for entry in entries]
             else:
                 label = kind if kind.isupper() else ""
-                parsed[name] = [Word(*entry.rsplit(" ", 1), label=label) for entry in entries]
+                pairs = (entry.rsplit(" ", 1) for entry in entries)
+                parsed[name] = [Word(english, chinese, label=label) for english, chinese in pairs]
     return parsed
 
 
