@@ -1,7 +1,5 @@
 """The application: the tables of endpoints and resources, behind the gateway."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -10,14 +8,11 @@ from polyseme.server import docs_page
 from polyseme.server.endpoint import Endpoint, HttpResponse, Resource, Service, json_response
 from polyseme.server.endpoints import analysis, completions, embeddings, fill_mask, likelihood, tasks
 from polyseme.server.errors import ApiError
-from polyseme.server.gateway import LOCAL_HOSTS, Gateway, Limits
+from polyseme.server.gateway import Gateway, Headers, Limits
 from polyseme.server.metrics import Metrics
 from polyseme.server.openapi import openapi_document
-from polyseme.server.schemas.models import HealthResponse, ModelEntry, ModelList, ReadyResponse
-from polyseme.server.schemas.runs import ReportEntry, RunDetails, RunSummary
+from polyseme.server.schemas import resources as schemas
 from polyseme.server.static_files import matches_etag
-
-Headers = Mapping[bytes, bytes]
 
 ENDPOINTS: Mapping[str, Endpoint] = {
     endpoint.path: endpoint
@@ -33,31 +28,16 @@ _REPORT_POLICY = (
 _HTML = "text/html; charset=utf-8"
 
 
-def build_app(
-    service: Service,
-    *,
-    allowed_hosts: frozenset[str] = LOCAL_HOSTS,
-    key: str = "",
-    limits: Limits | None = None,
-) -> Gateway:
+def build_app(service: Service, *, allowed_hosts: frozenset[str], key: str, limits: Limits) -> Gateway:
     """The ASGI application of a service."""
-    gateway = Gateway(
-        service=service,
-        endpoints=ENDPOINTS,
-        resources=RESOURCES,
-        allowed_hosts=allowed_hosts,
-        key=key,
-        limits=limits or Limits(),
-    )
-    add_gauge, generation = service.metrics.add_gauge, service.generation
+    gateway = Gateway(service, ENDPOINTS, RESOURCES, allowed_hosts, key, limits)
+    add_gauge, schedulers = service.metrics.add_gauge, service.generation.values()
     add_gauge("requests_admitted", "Requests in progress.", lambda: gateway.num_admitted)
     add_gauge("requests_waiting", "Requests that wait for a batch.", lambda: service.scheduler.num_waiting)
     add_gauge(
-        "generations_active",
-        "Texts that are being generated.",
-        lambda: sum(one.num_unfinished for one in generation.values()),
+        "generations_active", "Texts that are being generated.", lambda: sum(s.num_unfinished for s in schedulers)
     )
-    add_gauge("tokens_generated", "Generated tokens.", lambda: sum(one.num_tokens for one in generation.values()))
+    add_gauge("tokens_generated", "Generated tokens.", lambda: sum(s.num_tokens for s in schedulers))
     add_gauge("models", "Loaded models.", lambda: len(service.models.loaded))
     return gateway
 
@@ -140,14 +120,14 @@ def _static_file(service: Service, name: str, headers: Headers) -> HttpResponse:
 
 
 RESOURCES = (
-    Resource(path="/health", tag="status", response=HealthResponse, function=health),
-    Resource(path="/ready", tag="status", response=ReadyResponse, function=ready, not_ready=True),
+    Resource(path="/health", tag="status", response=schemas.HealthResponse, function=health),
+    Resource(path="/ready", tag="status", response=schemas.ReadyResponse, function=ready, not_ready=True),
     Resource(path="/metrics", tag="status", content_type="text/plain", function=metrics),
-    Resource(path="/v1/models", tag="models", response=ModelList, function=list_models),
-    Resource(path="/v1/models/{name}", tag="models", response=ModelEntry, function=get_model),
-    Resource(path="/v1/runs", tag="runs", response=list[RunSummary], function=list_runs, blocking=True),
-    Resource(path="/v1/runs/{name}", tag="runs", response=RunDetails, function=get_run, blocking=True),
-    Resource(path="/v1/reports", tag="runs", response=list[ReportEntry], function=list_reports),
+    Resource(path="/v1/models", tag="models", response=schemas.ModelList, function=list_models),
+    Resource(path="/v1/models/{name}", tag="models", response=schemas.ModelEntry, function=get_model),
+    Resource(path="/v1/runs", tag="runs", response=list[schemas.RunSummary], function=list_runs, blocking=True),
+    Resource(path="/v1/runs/{name}", tag="runs", response=schemas.RunDetails, function=get_run, blocking=True),
+    Resource(path="/v1/reports", tag="runs", response=list[schemas.ReportEntry], function=list_reports),
     Resource(path="/v1/reports/{name}", tag="runs", content_type="text/html", function=get_report, blocking=True),
     Resource(path="/docs", function=_docs),
     Resource(path="/openapi.json", function=_openapi),

@@ -4,12 +4,10 @@ Each text has its own KV cache or recurrent state. A prompt is read alone; after
 all texts by a token. A text is the same, bit for bit, whichever others are generated with it.
 """
 
-from __future__ import annotations
-
 import asyncio
-import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,8 +18,6 @@ from polyseme.inference.detokenizer import Detokenizer, TextPiece
 from polyseme.inference.generation import DecodingGroup, GenerationConfig, step_groups
 from polyseme.layers.linear import MAX_ROWS
 from polyseme.pretrained import Pretrained
-
-logger = logging.getLogger(__name__)
 
 FinishReason = Literal["stop", "length", "shutdown", "error"]
 
@@ -44,12 +40,13 @@ class Chunk:
 
 @dataclass(eq=False, kw_only=True)
 class GenerationRequest:
-    """A prompt, and the queue that receives the generated text."""
+    """A prompt, and the queue that receives the chunks of its text, with an index because texts can share a queue."""
 
+    index: int
     prompt: list[int]
     config: GenerationConfig
-    num_logprobs: int | None = None
-    chunks: asyncio.Queue[Chunk] = field(default_factory=asyncio.Queue)
+    num_logprobs: int | None
+    chunks: asyncio.Queue[tuple[int, Chunk]]
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     cancelled: bool = False
     num_generated: int = 0
@@ -92,7 +89,14 @@ class GenerationScheduler:
             self.active = [one for one in self.active if not one.request.cancelled]
             room = MAX_ROWS - len(self.active)
             new, self.waiting = self.waiting[:room], self.waiting[room:]
-        self.active += map(self._begin, new)
+        self.active += [
+            _ActiveText(
+                request=request,
+                group=DecodingGroup(self.model, [request.prompt], request.config),
+                detokenizer=Detokenizer(self.tokenizer, request.prompt, request.config.stop),
+            )
+            for request in new
+        ]
         texts = {one.group: one for one in self.active}
         chunks: list[tuple[GenerationRequest, Chunk]] = []
         with torch.inference_mode():
@@ -113,13 +117,6 @@ class GenerationScheduler:
             ended = [*(one.request for one in self.active), *self.waiting]
             self.active, self.waiting = [], []
         _deliver([(request, Chunk(pieces=[], finish_reason=reason)) for request in ended])
-
-    def _begin(self, request: GenerationRequest) -> _ActiveText:
-        return _ActiveText(
-            request=request,
-            group=DecodingGroup(self.model, [request.prompt], request.config),
-            detokenizer=Detokenizer(self.tokenizer, request.prompt, request.config.stop),
-        )
 
     def _extend(self, text: _ActiveText, logits: Tensor) -> Chunk:
         (sequence,), detokenizer, request = text.group.sequences, text.detokenizer, text.request
@@ -156,10 +153,13 @@ def _deliver(chunks: Sequence[tuple[GenerationRequest, Chunk]]) -> None:
 
     def put() -> None:
         for request, chunk in chunks:
-            request.chunks.put_nowait(chunk)
+            request.chunks.put_nowait((request.index, chunk))
 
     if chunks:
-        try:
-            chunks[0][0].loop.call_soon_threadsafe(put)
-        except RuntimeError:  # the loop is closed, and nobody waits
-            logger.debug("chunks arrived after shutdown")
+        call_in_loop(chunks[0][0].loop, put)
+
+
+def call_in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    """Call a function in the event loop of another thread, unless the loop is closed and nobody waits."""
+    with suppress(RuntimeError):
+        loop.call_soon_threadsafe(function)

@@ -1,7 +1,5 @@
 """API documentation as a stand-alone page, rendered from the OpenAPI document."""
 
-from __future__ import annotations
-
 import json
 from html import escape
 from typing import Any
@@ -10,6 +8,16 @@ from polyseme.rendering.html import page
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 _STYLE = "pre { background: var(--panel); padding: .6rem; overflow-x: auto; } details { margin: .5rem 0; }"
+_BOUNDS = {
+    "minimum": "≥",
+    "exclusiveMinimum": ">",
+    "maximum": "≤",
+    "exclusiveMaximum": "<",
+    "minLength": "characters ≥",
+    "maxLength": "characters ≤",
+    "minItems": "items ≥",
+    "maxItems": "items ≤",
+}
 
 
 def docs_page(document: dict[str, Any], url: str) -> str:
@@ -28,10 +36,7 @@ def docs_page(document: dict[str, Any], url: str) -> str:
 
 
 def _operation(document: dict[str, Any], url: str, path: str, method: str, operation: dict[str, Any]) -> str:
-    lines = [
-        f"<h2><code>{method} {escape(path)}</code></h2>",
-        f"<p>{escape(operation['summary'])}</p>",
-    ]
+    lines = [f"<h2><code>{method} {escape(path)}</code></h2>", f"<p>{escape(operation['summary'])}</p>"]
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     if body:
         example = json.dumps(body["example"], ensure_ascii=False)
@@ -47,7 +52,7 @@ def _operation(document: dict[str, Any], url: str, path: str, method: str, opera
 def _fields(schema: dict[str, Any]) -> str:
     rows = [
         f"<tr><td><code>{escape(name)}</code></td><td>{escape(_type(field))}</td>"
-        f"<td>{escape(_default(field, name in schema.get('required', ())))}</td>"
+        f"<td>{'required' if name in schema.get('required', ()) else escape(json.dumps(field.get('default')))}</td>"
         f"<td>{escape(field.get('description', ''))}</td></tr>"
         for name, field in schema["properties"].items()
     ]
@@ -55,30 +60,13 @@ def _fields(schema: dict[str, Any]) -> str:
     return f'<details><summary>fields</summary><div class="wide"><table>{head}{"".join(rows)}</table></div></details>'
 
 
-def _default(field: dict[str, Any], required: bool) -> str:
-    return "required" if required else json.dumps(field.get("default"))
-
-
 def _type(field: dict[str, Any]) -> str:
     """The type and bounds of a field in a few words."""
     if "anyOf" in field:
-        return (
-            " or ".join(dict.fromkeys(_type(part) for part in field["anyOf"] if part.get("type") != "null")) or "null"
-        )
+        kinds = dict.fromkeys(_type(part) for part in field["anyOf"] if part.get("type") != "null")
+        return " or ".join(kinds) or "null"
     if "enum" in field or "const" in field:
         return " or ".join(json.dumps(value) for value in field.get("enum", [field.get("const")]))
     bounds = [f"{sign} {field[key]}" for key, sign in _BOUNDS.items() if key in field]
     items = f" of {_type(field['items'])}" if "items" in field else ""
     return " ".join([field.get("type", "value") + items, *([f"({', '.join(bounds)})"] if bounds else [])])
-
-
-_BOUNDS = {
-    "minimum": "≥",
-    "exclusiveMinimum": ">",
-    "maximum": "≤",
-    "exclusiveMaximum": "<",
-    "minLength": "characters ≥",
-    "maxLength": "characters ≤",
-    "minItems": "items ≥",
-    "maxItems": "items ≤",
-}

@@ -1,7 +1,5 @@
 """Endpoints and resources: a path, its schemas and the function that answers it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -13,12 +11,12 @@ from polyseme.server.errors import ApiError
 from polyseme.server.metrics import Metrics
 from polyseme.server.model_registry import ModelRegistry, ServedModel
 from polyseme.server.run_registry import RunRegistry
-from polyseme.server.scheduler import BatchScheduler
+from polyseme.server.scheduler import BatchScheduler, RunBatch
 from polyseme.server.schemas.common import RequestBody, ResponseBody
 from polyseme.server.static_files import StaticFiles
 
 Item = TypeVar("Item")
-JSON_HEADERS = {"content-type": "application/json"}
+_JSON_HEADERS = {"content-type": "application/json"}
 
 
 @dataclass(kw_only=True)
@@ -28,15 +26,13 @@ class Service:
     models: ModelRegistry
     runs: RunRegistry
     scheduler: BatchScheduler
-    metrics: Metrics = field(default_factory=Metrics)
+    metrics: Metrics
+    requires_key: bool
     static_files: StaticFiles = field(default_factory=StaticFiles)
-    requires_key: bool = False
     stopping: bool = False
     generation: dict[str, GenerationScheduler] = field(default_factory=dict)  # by model name
 
-    async def run_batched(
-        self, served: ServedModel, name: Hashable, run: Callable[[Sequence[Any]], Sequence[Any]], items: Sequence[Any]
-    ) -> list[Any]:
+    async def run_batched(self, served: ServedModel, name: Hashable, run: RunBatch, items: Sequence[Any]) -> list[Any]:
         """Run a function of a model on items, in batches with items of other requests of the same name."""
         sizes = [estimate_tokens(item) for item in items]
         return await self.scheduler.submit((served.name, name), run, items, sizes)
@@ -49,20 +45,23 @@ class Service:
         return self.generation[served.name]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Endpoint:
-    """A POST endpoint that runs a model."""
+    """POST /v1/NAME, which runs a model; the function has the same name."""
 
-    path: str
+    function: Callable[[Service, Any], Awaitable[bytes | AsyncIterator[bytes]]]
     request: type[RequestBody]
     response: type[ResponseBody]
-    function: Callable[[Service, Any], Awaitable[bytes | AsyncIterator[bytes]]]
     streams: bool = False  # whether it can answer with server-sent events
 
     @property
     def name(self) -> str:
         """Its name in the list of endpoints that a model supports, and in metrics."""
-        return self.path.rsplit("/", 1)[-1]
+        return self.function.__name__
+
+    @property
+    def path(self) -> str:
+        return f"/v1/{self.name}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +70,7 @@ class HttpResponse:
 
     body: bytes
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=lambda: JSON_HEADERS)
+    headers: Mapping[str, str] = field(default_factory=lambda: _JSON_HEADERS)
 
 
 @dataclass(frozen=True, kw_only=True)

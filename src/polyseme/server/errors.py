@@ -3,8 +3,6 @@
 An error response never repeats content of the request: it may be hostile, and logs and web pages display such lines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pydantic import ValidationError
@@ -21,17 +19,10 @@ class ApiError(Exception):
     """A request that is refused or has failed."""
 
     def __init__(
-        self,
-        status: int,
-        code: str,
-        message: str,
-        *,
-        param: str | None = None,
-        headers: Mapping[str, str] | None = None,
+        self, status: int, code: str, message: str, *, param: str | None = None, headers: Mapping[str, str] = {}
     ) -> None:
         super().__init__(message)
-        self.status, self.code, self.message, self.param = status, code, message, param
-        self.headers = dict(headers or {})
+        self.status, self.code, self.message, self.param, self.headers = status, code, message, param, headers
 
     def body(self) -> bytes:
         """The error as JSON in OpenAI's format."""

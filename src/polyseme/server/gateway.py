@@ -15,7 +15,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -63,16 +63,16 @@ class Limits:
     response_seconds: float = 30.0  # for a request to be answered
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Gateway:
     """The ASGI application."""
 
     service: Service
     endpoints: Mapping[str, Endpoint]
     resources: Sequence[Resource]
-    allowed_hosts: frozenset[str] = LOCAL_HOSTS
-    key: str = ""
-    limits: Limits = field(default_factory=Limits)
+    allowed_hosts: frozenset[str]
+    key: str
+    limits: Limits
     num_admitted: int = 0
     num_buffered_bytes: int = 0  # of bodies that are arriving
 
@@ -129,28 +129,31 @@ class Gateway:
             raise ApiError(415, "content_encoding", "unsupported Content-Encoding; send the body uncompressed")
         body = await self._receive_body(headers, receive)
         if self.service.stopping:
-            raise ApiError(
-                503,
-                "shutting_down",
-                "the server is shutting down; try again later",
-                headers={"retry-after": "5", **CLOSE},
-            )
+            retry = {"retry-after": "5", **CLOSE}
+            raise ApiError(503, "shutting_down", "the server is shutting down; try again later", headers=retry)
         if self.num_admitted >= self.limits.requests:
             raise ApiError(429, "busy", "too many requests are waiting; try again later", headers={"retry-after": "1"})
+        task, disconnected = asyncio.current_task(), False
+
+        def cancel() -> None:
+            nonlocal disconnected
+            disconnected = True
+            if task is not None:
+                task.cancel()
+
         self.num_admitted += 1
-        cancel = _CancelOnDisconnect(asyncio.current_task())
         scope[DISCONNECT_CALLBACK] = cancel
         try:
             async with asyncio.timeout(self.limits.response_seconds):
                 await self._run(endpoint, body, sender)
         except TimeoutError:
             seconds = f"{self.limits.response_seconds:.0f} s"
-            error = ApiError(504, "timeout", f"the request took longer than {seconds}; send less at once")
-            await (sender.end_stream(error) if sender.status else sender.send_error(error))
+            message = f"the request took longer than {seconds}; send less at once"
+            await sender.send_error(ApiError(504, "timeout", message))
         except asyncio.CancelledError:
-            if not cancel.disconnected:  # the time for a graceful shutdown is over
-                error = ApiError(503, "shutting_down", "the server shut down before the response; try again")
-                await (sender.end_stream(error) if sender.status else sender.send_error(error))
+            if not disconnected:  # the time for a graceful shutdown is over
+                message = "the server shut down before the response; try again"
+                await sender.send_error(ApiError(503, "shutting_down", message))
         finally:
             self.num_admitted -= 1
             scope[DISCONNECT_CALLBACK] = None
@@ -167,16 +170,12 @@ class Gateway:
         if isinstance(answer, bytes):
             await sender.send_response(200, _JSON, answer)
         else:
-            await _stream(answer, sender)
+            await sender.send_stream(answer)
 
     def _check_headers(self, scope: Scope) -> Headers:
         """The headers by name, after checks of host and key."""
-        headers: dict[bytes, bytes] = {}
-        num_hosts = 0
-        for name, value in scope["headers"]:
-            headers[name] = value
-            num_hosts += name == b"host"
-        if num_hosts != 1:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        if sum(name == b"host" for name, _ in scope["headers"]) != 1:
             raise ApiError(400, "invalid_host", "send exactly one Host header", headers=CLOSE)
         host = _HOST.fullmatch(headers[b"host"].decode("latin-1"))
         if host is None:
@@ -205,12 +204,8 @@ class Gateway:
         # Compare digests, so that the time reveals neither the length of the key nor the first difference.
         equal = hmac.compare_digest(hashlib.sha256(key.strip()).digest(), hashlib.sha256(self.key.encode()).digest())
         if scheme.lower() != b"bearer" or not equal:
-            raise ApiError(
-                401,
-                "invalid_api_key",
-                "missing or wrong API key; send 'Authorization: Bearer KEY'",
-                headers={"www-authenticate": "Bearer"},
-            )
+            message = "missing or wrong API key; send 'Authorization: Bearer KEY'"
+            raise ApiError(401, "invalid_api_key", message, headers={"www-authenticate": "Bearer"})
 
     async def _receive_body(self, headers: Headers, receive: Receive) -> bytes:
         """Receive a body, counting its bytes as they arrive."""
@@ -231,41 +226,17 @@ class Gateway:
                 if num_bytes > limit:
                     raise self._too_large()
                 if self.num_buffered_bytes > _MAX_BUFFERED_BYTES:
-                    raise ApiError(
-                        429, "busy", "too much data is arriving; try again later", headers={"retry-after": "1", **CLOSE}
-                    )
+                    retry = {"retry-after": "1", **CLOSE}
+                    raise ApiError(429, "busy", "too much data is arriving; try again later", headers=retry)
                 parts.append(part)
                 if not message.get("more_body"):
-                    return parts[0] if len(parts) == 1 else b"".join(parts)
+                    return b"".join(parts)
         finally:
             self.num_buffered_bytes -= num_bytes
 
     def _too_large(self) -> ApiError:
         limit = f"{self.limits.body_bytes / 1e6:.0f} MB"
         return ApiError(413, "body_too_large", f"the body is larger than {limit}; send less at once", headers=CLOSE)
-
-
-class _CancelOnDisconnect:
-    """Cancels the task of a request when its client disconnects."""
-
-    def __init__(self, task: asyncio.Task[Any] | None) -> None:
-        self.task, self.disconnected = task, False
-
-    def __call__(self) -> None:
-        self.disconnected = True
-        if self.task is not None:
-            self.task.cancel()
-
-
-async def _stream(events: AsyncIterator[bytes], sender: _Sender) -> None:
-    await sender.start_stream()
-    try:
-        async for event in events:
-            await sender.send_event(event)
-    except ApiError as error:
-        await sender.end_stream(error)
-        return
-    await sender.end_stream()
 
 
 class _Sender:
@@ -275,7 +246,6 @@ class _Sender:
         self.send, self.status = send, 0
 
     async def send_response(self, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> None:
-        """A whole response."""
         self.status = status
         length = [(b"content-length", str(len(body)).encode())] if status != 304 else []
         await self.send({"type": "http.response.start", "status": status, "headers": [*headers, *length]})
@@ -283,26 +253,21 @@ class _Sender:
 
     async def send_http_response(self, response: HttpResponse) -> None:
         """The response of a resource, with the security headers that it does not set."""
-        own = [(name.encode(), value.encode()) for name, value in response.headers.items()]
-        names = {name for name, _ in own}
-        headers = [*own, *(pair for pair in SECURITY_HEADERS if pair[0] not in names)]
-        await self.send_response(response.status, headers, response.body)
+        own = {name.encode(): value.encode() for name, value in response.headers.items()}
+        await self.send_response(response.status, {**dict(SECURITY_HEADERS), **own}.items(), response.body)
 
-    async def send_error(self, error: ApiError) -> None:
-        """An error response."""
-        extra = [(name.encode(), value.encode()) for name, value in error.headers.items()]
-        await self.send_response(error.status, [*_JSON, *extra], error.body())
-
-    async def start_stream(self) -> None:
-        """Begin a stream of server-sent events."""
+    async def send_stream(self, events: AsyncIterator[bytes]) -> None:
+        """Server-sent events, as they are generated."""
         self.status = 200
         await self.send({"type": "http.response.start", "status": 200, "headers": list(_EVENT_STREAM)})
+        async for event in events:
+            await self.send({"type": "http.response.body", "body": event, "more_body": True})
+        await self.send({"type": "http.response.body", "body": b""})
 
-    async def send_event(self, event: bytes) -> None:
-        """The next part of a stream."""
-        await self.send({"type": "http.response.body", "body": event, "more_body": True})
-
-    async def end_stream(self, error: ApiError | None = None) -> None:
-        """The end of a stream; an error is its last event, which OpenAI's clients raise."""
-        body = b"data: " + error.body() + b"\n\n" if error else b""
-        await self.send({"type": "http.response.body", "body": body, "more_body": False})
+    async def send_error(self, error: ApiError) -> None:
+        """An error response or, in a stream that has begun, a last event, which OpenAI's clients raise."""
+        if self.status:
+            await self.send({"type": "http.response.body", "body": b"data: " + error.body() + b"\n\n"})
+        else:
+            extra = [(name.encode(), value.encode()) for name, value in error.headers.items()]
+            await self.send_response(error.status, [*_JSON, *extra], error.body())

@@ -1,7 +1,5 @@
 """Start, run and stop a server."""
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import logging
@@ -54,9 +52,8 @@ class Address:
     def bind(self) -> socket.socket:
         """Bind a socket, before anything slow is done."""
         try:
-            family, kind, protocol, _, address = socket.getaddrinfo(
-                self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-            )[0]
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            family, kind, protocol, _, address = found[0]
             listening = socket.socket(family, kind, protocol)
             try:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,16 +63,23 @@ class Address:
                 raise
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or "unknown address"
-            raise ConfigError(
-                f"cannot listen on {self.host}:{self.port} ({reason}); choose another --host or --port"
-            ) from None
+            place = f"{self.host}:{self.port} ({reason})"
+            raise ConfigError(f"cannot listen on {place}; choose another --host or --port") from None
         return listening
 
 
 class HttpServer(uvicorn.Server):
     """Stops being ready at the first signal, answers admitted requests, and exits."""
 
-    service: Service
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self.service = service
+        self.on_started: Callable[[], None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.on_started:
+            asyncio.get_running_loop().call_soon(self.on_started)  # its errors do not end the server
 
     def handle_exit(self, sig: int, frame: object) -> None:
         # Without the method of the superclass, which raises the signal again after the shutdown.
@@ -102,64 +106,54 @@ class Server:
 
     def run(self, on_started: Callable[[], None] | None = None) -> None:
         """Serve until a signal arrives."""
+        self.http.on_started = on_started
         self.service.scheduler.start()
         self.service.models.start()
         previous = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_SECONDS)
         try:
             with asyncio.Runner(loop_factory=self.http.config.get_loop_factory()) as runner:
-                runner.run(self._serve(on_started))
+                runner.run(self.http.serve(sockets=[self.listening]))
         finally:
             sys.setswitchinterval(previous)
             self.service.models.stop()
             self.service.scheduler.stop()
             self.listening.close()
 
-    async def _serve(self, on_started: Callable[[], None] | None) -> None:
-        async def announce() -> None:
-            while not self.http.started:
-                await asyncio.sleep(0.01)
-            if on_started:
-                on_started()
-
-        announcement = asyncio.create_task(announce())
-        await self.http.serve(sockets=[self.listening])
-        announcement.cancel()
-
     def stop(self) -> None:
         """Stop as a signal would, from another thread."""
         self.http.handle_exit(signal.SIGTERM, None)
-
-
-def choose_num_threads(models: ModelRegistry) -> int:
-    """One thread besides the event loop's; for large models one per core, since these gain from parallel products."""
-    sizes = [served.entry.polyseme.parameters for served in models.loaded]
-    return num_cores() if is_large_model(max(sizes, default=0)) else 1
 
 
 def create_server(
     models: ModelRegistry,
     listening: socket.socket,
     *,
-    address: Address | None = None,
+    address: Address,
     key: str = "",
     limits: Limits | None = None,
     num_threads: int = 0,
     reports: Mapping[str, Path] | None = None,
 ) -> Server:
-    """A server of loaded models on a bound socket."""
-    address = address or Address()
+    """A server of loaded models on a bound socket.
+
+    With `num_threads=0`, the models run in one thread, or in one per core if there is a large model, which gains from
+    parallel matrix products.
+    """
     if not address.is_local and not key:
         raise ConfigError(f"{address.host} is reachable from other machines; give an --api-key, or omit --host")
+    if not num_threads:
+        sizes = [served.entry.polyseme.parameters for served in models.loaded]
+        num_threads = num_cores() if is_large_model(max(sizes, default=0)) else 1
     metrics = Metrics()
     service = Service(
         models=models,
         runs=RunRegistry(models, dict(reports or {})),
-        scheduler=BatchScheduler(num_threads=num_threads or choose_num_threads(models), observer=metrics),
+        scheduler=BatchScheduler(num_threads=num_threads, metrics=metrics),
         metrics=metrics,
         requires_key=bool(key),
     )
-    gateway = build_app(service, allowed_hosts=address.allowed_hosts, key=key, limits=limits)
+    gateway = build_app(service, allowed_hosts=address.allowed_hosts, key=key, limits=limits or Limits())
     config = uvicorn.Config(
         gateway,
         http=connection_class(gateway.limits),
@@ -173,6 +167,4 @@ def create_server(
         timeout_graceful_shutdown=_DRAIN_SECONDS,
     )
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
-    http = HttpServer(config)
-    http.service = service
-    return Server(service=service, gateway=gateway, http=http, listening=listening)
+    return Server(service=service, gateway=gateway, http=HttpServer(config, service), listening=listening)

@@ -4,8 +4,6 @@ A directory that cannot be loaded is reported and does not affect the others. Di
 seconds, so that a run which ends while it is served becomes a model.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time
@@ -20,7 +18,7 @@ from polyseme.layers.linear import Int8Matrix
 from polyseme.loading import load
 from polyseme.pretrained import Pretrained
 from polyseme.server.errors import ApiError
-from polyseme.server.schemas.models import ModelEntry, ModelInfo
+from polyseme.server.schemas.resources import ModelEntry, ModelInfo
 from polyseme.tasks import TASKS
 from polyseme.training.finetune_recipe import FineTuningRecipe
 from polyseme.training.recipe import RECIPE
@@ -81,8 +79,8 @@ class ServedModel:
         if not capabilities:
             return []
         general = [endpoint for endpoint, needed in _ENDPOINTS.items() if needed in capabilities]
-        tasks = [TASKS[kind].endpoint for kind in self.task_kinds.values()]
-        return list(dict.fromkeys([*general, *filter(None, tasks)]))
+        tasks = filter(None, (TASKS[kind].endpoint for kind in self.task_kinds.values()))
+        return list(dict.fromkeys([*general, *tasks]))
 
     @cached_property
     def entry(self) -> ModelEntry:
@@ -106,9 +104,8 @@ class ServedModel:
         """Raise an error that lists the supported endpoints if this one is not among them."""
         if endpoint not in self.endpoints:
             supported = ", ".join(self.endpoints) or "none, because it has no tokenizer files"
-            raise ApiError(
-                422, "unsupported", f"{self.name} ({self.model.family}) does not support {endpoint}; use: {supported}"
-            )
+            message = f"{self.name} ({self.model.family}) does not support {endpoint}; use: {supported}"
+            raise ApiError(422, "unsupported", message)
 
     def find_task(self, name: str | None, kind: str) -> str:
         """The name of its task of a kind; without a name, the only one."""
@@ -190,12 +187,12 @@ class ModelRegistry:
     def get(self, name: str) -> ServedModel:
         """The loaded model of this name."""
         found = next((served for served in self.models if served.name == name), None)
-        if found is not None and found.loaded is not None:
-            return found
-        if found is not None:
+        if found is None:
+            names = _list_names(self.loaded)
+            raise ApiError(404, "model_not_found", f"unknown model; choose from {names}", param="model")
+        if found.loaded is None:
             raise ApiError(404, "model_not_ready", f"the model is not loaded: {found.problem}", param="model")
-        names = _list_names(self.loaded)
-        raise ApiError(404, "model_not_found", f"unknown model; choose from {names}", param="model")
+        return found
 
     def refresh(self) -> None:
         """Load directories that have changed since loading failed; note loaded ones that changed or disappeared."""

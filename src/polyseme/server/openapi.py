@@ -1,7 +1,5 @@
 """The OpenAPI document, generated from the tables of endpoints and resources."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from typing import Any, Literal
@@ -32,12 +30,7 @@ _ERRORS = {
     504: "The request took too long.",
 }
 _GET_ERRORS = (400, 401, 404, 405, 408, 421, 422, 431)
-_NAME_PARAMETER = {
-    "name": "name",
-    "in": "path",
-    "required": True,
-    "schema": {"type": "string", "maxLength": 500},
-}
+_NAME_PARAMETER = {"name": "name", "in": "path", "required": True, "schema": {"type": "string", "maxLength": 500}}
 
 
 def openapi_document(endpoints: Iterable[Endpoint], resources: Iterable[Resource]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Training runs, live and finished, and comparison reports; nothing is ever written."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Iterator
@@ -127,12 +125,11 @@ def is_training(folder: Path) -> bool:
     return True
 
 
-def _scores(folder: Path) -> dict[str, Any] | None:
+def _scores(folder: Path) -> Any:
     try:
-        scores: dict[str, Any] = replace_non_finite(read_json(folder / SCORES))
+        return replace_non_finite(read_json(folder / SCORES))
     except PolysemeError:
         return None
-    return scores
 
 
 def _probe_charts(folder: Path) -> Iterator[tuple[str, str]]:

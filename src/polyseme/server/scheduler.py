@@ -6,28 +6,28 @@ others. A single request runs at once; if the last batch of its queue held sever
 two milliseconds for as many. Between two batches, every text that is being generated is extended by one token.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import torch
 
 from polyseme.errors import PolysemeError
 from polyseme.inference.batching import BATCH_TOKENS
+from polyseme.server.continuous_batching import GenerationScheduler, call_in_loop
 from polyseme.server.errors import ApiError
+from polyseme.server.metrics import Metrics
 
 logger = logging.getLogger(__name__)
 
 _MAX_WAIT = 0.002  # seconds that a request waits for others
 _MAX_ITEMS = 512  # of a batch, however short
 
-RunBatch = Callable[[Sequence[Any]], Sequence[Any]]
+RunBatch = Callable[[Sequence[Any]], Iterable[Any]]
 
 
 @dataclass(eq=False)
@@ -43,36 +43,15 @@ class Job:
     num_taken: int = 0  # items that are in a batch or done
     num_left: int = 0  # items that are not done
 
-    @property
-    def cancelled(self) -> bool:
-        """Whether nobody waits for its results."""
-        return self.future.done()
-
-
-class TokenGenerator(Protocol):
-    """Texts that are generated step by step."""
-
-    def step(self) -> bool:
-        """Extend each text by one token; returns whether any is unfinished."""
-
-    def stop(self, reason: Literal["shutdown", "error"]) -> None:
-        """End all texts."""
-
-
-class BatchObserver(Protocol):
-    """Receives the size and time of every batch."""
-
-    def observe_batch(self, num_items: int, num_tokens: int, seconds: float) -> None: ...
-
 
 class BatchScheduler:
     """The thread that runs all models, and the queues of items that wait for it."""
 
-    def __init__(self, *, num_threads: int = 0, observer: BatchObserver | None = None) -> None:
+    def __init__(self, *, num_threads: int, metrics: Metrics) -> None:
         self.queues: dict[Hashable, list[Job]] = {}
-        self.generators: list[TokenGenerator] = []
-        self.observer = observer
+        self.generators: list[GenerationScheduler] = []
         self.num_threads = num_threads
+        self.metrics = metrics
         self._changed = threading.Condition()
         self._generating = False
         self._stopped = False
@@ -112,8 +91,7 @@ class BatchScheduler:
         return await future  # a disconnect cancels it
 
     def _work(self) -> None:
-        if self.num_threads:
-            torch.set_num_threads(self.num_threads)
+        torch.set_num_threads(self.num_threads)
         while True:
             with self._changed:
                 while not (self._stopped or self._generating or self.queues):
@@ -137,7 +115,7 @@ class BatchScheduler:
     def _next_queue(self) -> Hashable | None:
         """The queue whose first job has waited longest; drops cancelled jobs and empty queues."""
         for queue, jobs in list(self.queues.items()):
-            jobs[:] = [job for job in jobs if not job.cancelled]
+            jobs[:] = [job for job in jobs if not job.future.done()]
             if not jobs:
                 del self.queues[queue]
         return min(self.queues, key=lambda queue: self.queues[queue][0].arrived, default=None)
@@ -154,22 +132,19 @@ class BatchScheduler:
     def _take_batch(self, queue: Hashable) -> list[tuple[Job, list[int]]]:
         """Take the items of a batch out of a queue: jobs with the indices of their items."""
         jobs = self.queues[queue]
-        waiting = [(job, index) for job in jobs for index in range(job.num_taken, len(job.items))]
-        if len(waiting) > 1:
-            job, index = waiting[0]
-            if sum(job.sizes[index] for job, index in waiting) > BATCH_TOKENS:
-                first = job.sizes[index]
-                # The items of a job are taken in order, so jobs are sorted by the length of their next item.
-                order = sorted(
-                    jobs, key=lambda other: abs(other.sizes[other.num_taken] - first) if other is not job else -1
-                )
-                waiting = [(job, index) for job in order for index in range(job.num_taken, len(job.items))]
-        taken: dict[int, tuple[Job, list[int]]] = {}
+        waiting = _untaken_items(jobs)
+        if sum(job.sizes[index] for job, index in waiting) > BATCH_TOKENS:
+            first, index = waiting[0]
+            size = first.sizes[index]
+            # The items of a job are taken in order, so jobs are sorted by the length of their next item.
+            order = sorted(jobs, key=lambda job: (job is not first, abs(job.sizes[job.num_taken] - size)))
+            waiting = _untaken_items(order)
+        taken: dict[Job, list[int]] = {}
         num_tokens_left = BATCH_TOKENS
         for num_items, (job, index) in enumerate(waiting):
             if num_items and (job.sizes[index] > num_tokens_left or num_items >= _MAX_ITEMS):
                 break
-            taken.setdefault(id(job), (job, []))[1].append(index)
+            taken.setdefault(job, []).append(index)
             job.num_taken += 1
             num_tokens_left -= job.sizes[index]
         if len(taken) > 1:
@@ -178,12 +153,12 @@ class BatchScheduler:
             self._last_num_jobs.pop(queue, None)  # queues come and go
         rest = [job for job in jobs if job.num_taken < len(job.items)]
         for job in rest:
-            if id(job) in taken:  # the rest of a large request waits anew, so that others overtake it
+            if job in taken:  # the rest of a large request waits anew, so that others overtake it
                 job.arrived = time.monotonic()
         jobs[:] = sorted(rest, key=lambda job: job.arrived)
         if not jobs:
             del self.queues[queue]
-        return list(taken.values())
+        return list(taken.items())
 
     def _run_batch(self, batch: list[tuple[Job, list[int]]]) -> None:
         started = time.monotonic()
@@ -201,15 +176,18 @@ class BatchScheduler:
                 return
             if not isinstance(error, PolysemeError | ApiError):
                 logger.error("a request failed", exc_info=error)
-            _deliver([(batch[0][0].future, None, error)])
+            _deliver([batch[0][0]], error if isinstance(error, Exception) else RuntimeError(str(error)))
             return
-        if self.observer:
-            num_tokens = sum(job.sizes[index] for job, indices in batch for index in indices)
-            self.observer.observe_batch(len(items), num_tokens, time.monotonic() - started)
-        _deliver([(job.future, job.results, None) for job, _ in batch if not job.num_left])
+        num_tokens = sum(job.sizes[index] for job, indices in batch for index in indices)
+        self.metrics.observe_batch(len(items), num_tokens, time.monotonic() - started)
+        _deliver([job for job, _ in batch if not job.num_left])
 
 
-def _step(generator: TokenGenerator) -> bool:
+def _untaken_items(jobs: Sequence[Job]) -> list[tuple[Job, int]]:
+    return [(job, index) for job in jobs for index in range(job.num_taken, len(job.items))]
+
+
+def _step(generator: GenerationScheduler) -> bool:
     """One step of a generator; an error ends only its own texts."""
     try:
         return generator.step()
@@ -219,20 +197,15 @@ def _step(generator: TokenGenerator) -> bool:
         return False
 
 
-def _deliver(done: Sequence[tuple[asyncio.Future[list[Any]], list[Any] | None, BaseException | None]]) -> None:
-    """Set the results of futures in the event loop, all at once."""
+def _deliver(jobs: Sequence[Job], error: Exception | None = None) -> None:
+    """Set the results of jobs, or their error, in the event loop, all at once."""
 
     def set_results() -> None:
-        for future, results, error in done:
-            if future.done():
-                continue
-            if error is not None:
-                future.set_exception(error if isinstance(error, Exception) else RuntimeError(str(error)))
-            elif results is not None:
+        for future, results in [(job.future, job.results) for job in jobs if not job.future.done()]:
+            if error:
+                future.set_exception(error)
+            else:
                 future.set_result(results)
 
-    if done:
-        try:
-            done[0][0].get_loop().call_soon_threadsafe(set_results)
-        except RuntimeError:  # the loop is closed, and nobody waits
-            logger.debug("results arrived after shutdown")
+    if jobs:
+        call_in_loop(jobs[0].future.get_loop(), set_results)

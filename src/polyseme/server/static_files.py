@@ -1,13 +1,11 @@
 """Static files of the playground: web/, and the scripts and styles it shares with stand-alone pages."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-WEB_FOLDER = Path(__file__).parent / "web"
+_WEB_FOLDER = Path(__file__).parent / "web"
 _SHARED = {
     f"shared/{name}": Path(__file__).parents[1] / "rendering" / "assets" / name
     for name in (
@@ -26,14 +24,8 @@ _POLICY = (
 _CONTENT_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
-    ".mjs": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
-    ".json": "application/json",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".ico": "image/x-icon",
-    ".txt": "text/plain; charset=utf-8",
-    ".woff2": "font/woff2",
 }
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
@@ -53,7 +45,7 @@ class StaticFile:
 class StaticFiles:
     """Files of a folder, cached until they change on disk."""
 
-    def __init__(self, folder: Path = WEB_FOLDER) -> None:
+    def __init__(self, folder: Path = _WEB_FOLDER) -> None:
         self.folder = folder
         self._cache: dict[str, tuple[tuple[int, int], StaticFile]] = {}
 

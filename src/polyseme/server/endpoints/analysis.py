@@ -1,9 +1,7 @@
 """/v1/neighbours, /v1/analogy, /v1/attention and /v1/senses"""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,50 +13,40 @@ from polyseme.pretrained import Pretrained
 from polyseme.server.endpoint import Endpoint, Service, encode_json
 from polyseme.server.endpoints.likelihood import decode_token
 from polyseme.server.errors import ApiError
-from polyseme.server.schemas.analysis import (
-    AnalogyRequest,
-    AttentionRequest,
-    AttentionResponse,
-    HeadStatistics,
-    NeighboursRequest,
-    NeighboursResponse,
-    SensesRequest,
-    SensesResponse,
-)
+from polyseme.server.model_registry import ServedModel
+from polyseme.server.schemas import analysis as schemas
 
-MAX_TOKENS = 128
-"""Of a text whose attention weights are returned."""
+_MAX_TOKENS = 128  # of a text whose attention weights are returned
 _MAX_WEIGHTS = 600_000  # of a response; models with many heads get fewer tokens
+_HEAD_STATISTICS = tuple(schemas.HeadStatistics.model_fields)
 
 TokenSpan = tuple[int, int, int]  # first character, the one after the last, segment
 
 
-async def neighbours(service: Service, request: NeighboursRequest) -> bytes:
+async def neighbours(service: Service, request: schemas.NeighboursRequest) -> bytes:
     """Find the words with the most similar context-free embeddings."""
     served = service.models.find(request.model, "neighbours")
-    model = served.model
-
-    def run(words: Sequence[str]) -> list[list[dict[str, Any]]]:
-        known = [_require_known(model, word, "word") for word in words]
-        return [_to_json(model, model.neighbours(word, top=request.top)) for word in known]
-
-    (found,) = await service.run_batched(served, ("neighbours", request.top), run, [request.word])
-    return encode_json({"model": served.name, "data": found})
+    return await _similar_words(service, served, served.model.neighbours, {"word": request.word}, request.top)
 
 
-async def analogy(service: Service, request: AnalogyRequest) -> bytes:
+async def analogy(service: Service, request: schemas.AnalogyRequest) -> bytes:
     """Solve an analogy: b is to a as which words are to c?"""
     served = service.models.find(request.model, "analogy")
+    words = {"a": request.a, "b": request.b, "c": request.c}
+    return await _similar_words(service, served, served.model.analogy, words, request.top)
+
+
+async def _similar_words(
+    service: Service, served: ServedModel, find: Callable[..., list[Neighbour]], words: dict[str, str], top: int
+) -> bytes:
+    """Search with words from fields of a request, which have to be in the vocabulary."""
     model = served.model
 
-    def run(analogies: Sequence[tuple[str, str, str]]) -> list[list[dict[str, Any]]]:
-        known = [
-            [_require_known(model, word, name) for word, name in zip(words, "abc", strict=True)] for words in analogies
-        ]
-        return [_to_json(model, model.analogy(*words, top=request.top)) for words in known]
+    def run(batch: Sequence[dict[str, str]]) -> list[list[dict[str, Any]]]:
+        known = [[_require_known(model, word, param) for param, word in item.items()] for item in batch]
+        return [_to_json(model, find(*item, top=top)) for item in known]
 
-    words = (request.a, request.b, request.c)
-    (found,) = await service.run_batched(served, ("analogy", request.top), run, [words])
+    (found,) = await service.run_batched(served, (find.__name__, top), run, [words])
     return encode_json({"model": served.name, "data": found})
 
 
@@ -82,7 +70,7 @@ def _to_json(model: Pretrained, neighbours: Sequence[Neighbour]) -> list[dict[st
     return rows
 
 
-async def attention(service: Service, request: AttentionRequest) -> bytes:
+async def attention(service: Service, request: schemas.AttentionRequest) -> bytes:
     """Return the attention weights of every head in every layer."""
     served = service.models.find(request.model, "attention")
     model = served.model
@@ -90,12 +78,11 @@ async def attention(service: Service, request: AttentionRequest) -> bytes:
     if not all(text.strip() for text in texts):
         raise ApiError(422, "empty_text", "the text is empty; give one", param="input")
     if request.text_pair is not None and model.encoder.input_format != "cross_encoder":
-        raise ApiError(
-            422, "unsupported_value", f"{model.family} does not encode text pairs; omit text_pair", param="text_pair"
-        )
+        message = f"{model.family} does not encode text pairs; omit text_pair"
+        raise ApiError(422, "unsupported_value", message, param="text_pair")
 
-    def run(inputs: Sequence[Sequence[str]]) -> list[bytes]:
-        return [_attention(model, served.name, list(texts)) for texts in inputs]
+    def run(inputs: Sequence[list[str]]) -> list[bytes]:
+        return [_attention(model, served.name, texts) for texts in inputs]
 
     (found,) = await service.run_batched(served, "attention", run, [texts])
     return bytes(found)
@@ -104,7 +91,7 @@ async def attention(service: Service, request: AttentionRequest) -> bytes:
 def _attention(model: Pretrained, name: str, texts: list[str]) -> bytes:
     tokens = model.require_tokenizer().encode(*texts)
     num_maps = getattr(model.encoder.config, "num_layers", 1) * getattr(model.encoder.config, "num_heads", 1)
-    limit = min(MAX_TOKENS, model.encoder.config.max_length, max(8, math.isqrt(_MAX_WEIGHTS // num_maps)))
+    limit = min(_MAX_TOKENS, model.encoder.config.max_length, max(8, math.isqrt(_MAX_WEIGHTS // num_maps)))
     if len(tokens.ids) > limit:
         message = f"the text has {len(tokens.ids)} tokens, the limit for this model is {limit}; shorten it"
         raise ApiError(422, "text_too_long", message, param="input")
@@ -136,13 +123,12 @@ def _attention_json(name: str, found: Attention, spans: Sequence[TokenSpan] | No
         "heads": num_heads,
         "causal": found.causal,
         "weights": np.round(found.weights.astype(np.float64), 4).tolist(),
-        "head_statistics": [{key: _rounded(row[key]) for key in HeadStatistics.model_fields} for row in found.table()],
+        "head_statistics": [
+            {key: round(row[key], 4) if isinstance(row[key], float) else row[key] for key in _HEAD_STATISTICS}
+            for row in found.table()
+        ],
         "cross_attention": _attention_json(name, found.cross, spans) if found.cross else None,
     }
-
-
-def _rounded(value: Any) -> Any:
-    return round(value, 4) if isinstance(value, float) else value
 
 
 def _tokens_json(texts: Sequence[str], spans: Sequence[TokenSpan] | None) -> list[dict[str, Any]]:
@@ -153,25 +139,20 @@ def _tokens_json(texts: Sequence[str], spans: Sequence[TokenSpan] | None) -> lis
     ]
 
 
-async def senses(service: Service, request: SensesRequest) -> bytes:
+async def senses(service: Service, request: schemas.SensesRequest) -> bytes:
     """Project every occurrence of a word in sentences to two dimensions, in every layer."""
     served = service.models.find(request.model, "senses")
-    model = served.model
     texts, word = request.texts, request.word
     if not word.strip(" ,，\t\n\r"):
         raise ApiError(422, "empty_text", "the word is empty; give one", param="word")
     forms = WordForms(word)
     text_indices = [index for index, text in enumerate(texts) for _ in forms.find(text)]
     if not text_indices:
-        raise ApiError(
-            422,
-            "unknown_word",
-            "the word does not occur in the texts; list its forms, separated by commas: bank,banks",
-            param="word",
-        )
+        message = "the word does not occur in the texts; list its forms, separated by commas: bank,banks"
+        raise ApiError(422, "unknown_word", message, param="word")
 
-    def run(inputs: Sequence[tuple[str, Sequence[str]]]) -> list[dict[str, Any]]:
-        return [_senses_json(model, word, texts, text_indices) for word, texts in inputs]
+    def run(_: Sequence[Any]) -> list[dict[str, Any]]:
+        return [_senses_json(served.model, word, texts, text_indices)]
 
     # The unique name keeps each request in a batch of its own.
     (found,) = await service.run_batched(served, ("senses", object()), run, [(word, texts)])
@@ -195,8 +176,8 @@ def _senses_json(model: Pretrained, word: str, texts: Sequence[str], text_indice
 
 
 ENDPOINTS = (
-    Endpoint(path="/v1/neighbours", request=NeighboursRequest, response=NeighboursResponse, function=neighbours),
-    Endpoint(path="/v1/analogy", request=AnalogyRequest, response=NeighboursResponse, function=analogy),
-    Endpoint(path="/v1/attention", request=AttentionRequest, response=AttentionResponse, function=attention),
-    Endpoint(path="/v1/senses", request=SensesRequest, response=SensesResponse, function=senses),
+    Endpoint(neighbours, schemas.NeighboursRequest, schemas.NeighboursResponse),
+    Endpoint(analogy, schemas.AnalogyRequest, schemas.NeighboursResponse),
+    Endpoint(attention, schemas.AttentionRequest, schemas.AttentionResponse),
+    Endpoint(senses, schemas.SensesRequest, schemas.SensesResponse),
 )

@@ -1,12 +1,11 @@
 """/v1/completions: text generation, whole or as a stream"""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from itertools import product
 from typing import Any
 
 from polyseme.inference.detokenizer import TextPiece
@@ -24,38 +23,43 @@ async def completions(service: Service, request: CompletionsRequest) -> bytes | 
     if request.best_of not in (None, request.n or 1):
         raise ApiError(422, "unsupported_value", "best_of must equal n; omit it", param="best_of")
     if request.echo and request.logprobs is not None:
-        raise ApiError(
-            422, "unsupported_value", "echo and logprobs cannot be combined; score prompts with /v1/score", param="echo"
-        )
-    prompts = as_list(request.prompt)
+        message = "echo and logprobs cannot be combined; score prompts with /v1/score"
+        raise ApiError(422, "unsupported_value", message, param="echo")
+    prompts, n = as_list(request.prompt), request.n or 1
     prompt_ids = [served.model.prompt_ids(prompt) for prompt in prompts]
     seed = secrets.randbits(32) if request.seed is None else request.seed % 2**63
+    chunks: asyncio.Queue[tuple[int, Chunk]] = asyncio.Queue()
     generations = [
         GenerationRequest(
+            index=index,
             prompt=ids,
-            config=_generation_config(request, seed=(seed + index) % 2**63),
+            config=_generation_config(request, seed=(seed + copy) % 2**63),
             num_logprobs=request.logprobs,
+            chunks=chunks,
         )
-        for ids in prompt_ids
-        for index in range(request.n or 1)
+        for index, (ids, copy) in enumerate(product(prompt_ids, range(n)))
     ]
-    echoes = [prompt if request.echo else "" for prompt in prompts for _ in range(request.n or 1)]
+    echoes = [prompt if request.echo else "" for prompt in prompts for _ in range(n)]
     header = {
         "id": f"cmpl-{secrets.token_hex(12)}",
         "object": "text_completion",
         "created": int(time.time()),
         "model": served.name,
     }
-    num_prompt_tokens = sum(map(len, prompt_ids))
     if request.stream:
-        include_usage = bool(request.stream_options and request.stream_options.get("include_usage"))
-        return _stream(service, served, generations, echoes, header, num_prompt_tokens, include_usage)
+        return _stream(service, served, request, generations, echoes, header)
+    pieces: list[list[TextPiece]] = [[] for _ in generations]
+    finish_reasons: dict[int, str | None] = {}
     with _submitted(service, served, generations):
-        choices = [
-            await _collect(index, generation, echo)
-            for index, (generation, echo) in enumerate(zip(generations, echoes, strict=True))
-        ]
-    return encode_json({**header, "choices": choices, "usage": _usage(num_prompt_tokens, generations)})
+        async for arrived in _arrivals(generations):
+            for index, chunk in arrived:
+                pieces[index] += chunk.pieces
+                finish_reasons[index] = _finish_reason(chunk)
+    choices = [
+        _choice(index, pieces[index], finish_reasons[index], request.logprobs is not None, echo)
+        for index, echo in enumerate(echoes)
+    ]
+    return encode_json({**header, "choices": choices, "usage": _usage(request, generations)})
 
 
 def _generation_config(request: CompletionsRequest, *, seed: int) -> GenerationConfig:
@@ -85,71 +89,51 @@ def _submitted(service: Service, served: ServedModel, generations: list[Generati
             generation.cancelled = True
 
 
-async def _collect(index: int, generation: GenerationRequest, echo: str) -> dict[str, Any]:
-    """Wait for a whole text."""
-    pieces: list[TextPiece] = []
-    while True:
-        chunk = await generation.chunks.get()
-        pieces += chunk.pieces
-        if chunk.finish_reason:
-            break
-    return _choice(index, pieces, _finish_reason(chunk), generation.num_logprobs is not None, echo)
+async def _arrivals(generations: list[GenerationRequest]) -> AsyncIterator[list[tuple[int, Chunk]]]:
+    """Yield the chunks that have arrived since the last ones, until all texts are finished."""
+    chunks, num_unfinished = generations[0].chunks, len(generations)
+    while num_unfinished:
+        arrived = [await chunks.get()]
+        while not chunks.empty():
+            arrived.append(chunks.get_nowait())
+        num_unfinished -= sum(chunk.finish_reason is not None for _, chunk in arrived)
+        yield arrived
 
 
 async def _stream(
     service: Service,
     served: ServedModel,
+    request: CompletionsRequest,
     generations: list[GenerationRequest],
     echoes: list[str],
     header: dict[str, Any],
-    num_prompt_tokens: int,
-    include_usage: bool,
 ) -> AsyncIterator[bytes]:
     """Server-sent events with parts of the texts, in the order in which they are generated."""
-    with_logprobs = generations[0].num_logprobs is not None
-    chunks: asyncio.Queue[tuple[int, Chunk]] = asyncio.Queue()
-    for index, generation in enumerate(generations):
-        generation.chunks = _IndexedQueue(index, chunks)  # type: ignore[assignment]
-    num_unfinished = len(generations)
+    include_usage = request.stream_options and request.stream_options.get("include_usage")
     extra = {"usage": None} if include_usage else {}
     with _submitted(service, served, generations):
         for index, echo in enumerate(echoes):
             if echo:
                 yield _event({**header, "choices": [_choice(index, [], None, False, echo)], **extra})
-        while num_unfinished:
-            arrived = [await chunks.get()]
-            while not chunks.empty():
-                arrived.append(chunks.get_nowait())
-            events = []
-            for index, chunk in arrived:
-                num_unfinished -= chunk.finish_reason is not None
-                if chunk.pieces or chunk.finish_reason:
-                    finish_reason = _finish_reason(chunk) if chunk.finish_reason else None
-                    choice = _choice(index, chunk.pieces, finish_reason, with_logprobs)
-                    events.append(_event({**header, "choices": [choice], **extra}))
-            if events:
-                yield b"".join(events)
+        async for arrived in _arrivals(generations):
+            choices = [
+                _choice(index, chunk.pieces, _finish_reason(chunk), request.logprobs is not None)
+                for index, chunk in arrived
+                if chunk.pieces or chunk.finish_reason
+            ]
+            if choices:
+                yield b"".join(_event({**header, "choices": [choice], **extra}) for choice in choices)
     if include_usage:
-        yield _event({**header, "choices": [], "usage": _usage(num_prompt_tokens, generations)})
+        yield _event({**header, "choices": [], "usage": _usage(request, generations)})
     yield b"data: [DONE]\n\n"
 
 
-class _IndexedQueue:
-    """Puts the chunks of one of several texts into their common queue."""
-
-    def __init__(self, index: int, queue: asyncio.Queue[tuple[int, Chunk]]) -> None:
-        self.index, self.queue = index, queue
-
-    def put_nowait(self, chunk: Chunk) -> None:
-        self.queue.put_nowait((self.index, chunk))
-
-
-def _finish_reason(chunk: Chunk) -> str:
+def _finish_reason(chunk: Chunk) -> str | None:
     if chunk.finish_reason == "error":
         raise internal_error()
     if chunk.finish_reason == "shutdown":
         raise ApiError(503, "shutting_down", "the server is shutting down; try again later")
-    return str(chunk.finish_reason)
+    return chunk.finish_reason
 
 
 def _choice(
@@ -167,25 +151,15 @@ def _choice(
     return {"index": index, "text": text, "logprobs": logprobs, "finish_reason": finish_reason}
 
 
-def _usage(num_prompt_tokens: int, generations: list[GenerationRequest]) -> dict[str, int]:
-    num_generated = sum(generation.num_generated for generation in generations)
-    return {
-        "prompt_tokens": num_prompt_tokens,
-        "completion_tokens": num_generated,
-        "total_tokens": num_prompt_tokens + num_generated,
-    }
+def _usage(request: CompletionsRequest, generations: list[GenerationRequest]) -> dict[str, int]:
+    num_prompt_tokens = sum(len(one.prompt) for one in generations[:: request.n or 1])  # each prompt once
+    num_generated = sum(one.num_generated for one in generations)
+    total = num_prompt_tokens + num_generated
+    return {"prompt_tokens": num_prompt_tokens, "completion_tokens": num_generated, "total_tokens": total}
 
 
 def _event(content: dict[str, Any]) -> bytes:
     return b"data: " + encode_json(content) + b"\n\n"
 
 
-ENDPOINTS = (
-    Endpoint(
-        path="/v1/completions",
-        request=CompletionsRequest,
-        response=CompletionsResponse,
-        function=completions,
-        streams=True,
-    ),
-)
+ENDPOINTS = (Endpoint(completions, CompletionsRequest, CompletionsResponse, streams=True),)

@@ -1,7 +1,5 @@
 """/v1/embeddings"""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 
@@ -21,22 +19,19 @@ async def embeddings(service: Service, request: EmbeddingsRequest) -> bytes:
     model, texts = served.model, as_list(request.input)
     widths = model.encoder.widths
     if not -len(widths) <= request.layer < len(widths):
-        raise ApiError(
-            422, "invalid_layer", f"the model has layers 0 to {len(widths) - 1}; choose one of these", param="layer"
-        )
+        message = f"the model has layers 0 to {len(widths) - 1}; choose one of these"
+        raise ApiError(422, "invalid_layer", message, param="layer")
     width = widths[request.layer]
     if request.dimensions not in (None, width):
-        raise ApiError(
-            422, "invalid_dimensions", f"the embeddings have {width} dimensions; omit dimensions", param="dimensions"
-        )
+        message = f"the embeddings have {width} dimensions; omit dimensions"
+        raise ApiError(422, "invalid_dimensions", message, param="dimensions")
 
     def run(texts: Sequence[str]) -> list[EmbeddedText]:
         vectors, lengths = model.embed_with_counts(texts, pool=request.pool, layer=request.layer)
         return list(zip(vectors, lengths, strict=True))
 
-    found: list[EmbeddedText] = await service.run_batched(
-        served, ("embeddings", request.layer, request.pool), run, texts
-    )
+    queue = ("embeddings", request.layer, request.pool)
+    found: list[EmbeddedText] = await service.run_batched(served, queue, run, texts)
     num_tokens = sum(length for _, length in found)
     if request.encoding_format == "base64":
         rows = [b'"' + base64.b64encode(vector.astype("<f4").tobytes()) + b'"' for vector, _ in found]
@@ -50,6 +45,4 @@ async def embeddings(service: Service, request: EmbeddingsRequest) -> bytes:
     return b'{"object":"list","data":[%b],"model":%b,"usage":%b}' % (data, encode_json(served.name), usage)
 
 
-ENDPOINTS = (
-    Endpoint(path="/v1/embeddings", request=EmbeddingsRequest, response=EmbeddingsResponse, function=embeddings),
-)
+ENDPOINTS = (Endpoint(embeddings, EmbeddingsRequest, EmbeddingsResponse),)

@@ -1,7 +1,5 @@
 """/v1/fill: masked-token prediction"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -53,4 +51,4 @@ def _fill_text(model: Pretrained, text: str, top: int) -> list[dict[str, Any]]:
     ]
 
 
-ENDPOINTS = (Endpoint(path="/v1/fill", request=FillRequest, response=FillResponse, function=fill),)
+ENDPOINTS = (Endpoint(fill, FillRequest, FillResponse),)

@@ -1,7 +1,5 @@
 """/v1/score: log probability of texts and tokens"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -18,9 +16,8 @@ async def score(service: Service, request: ScoreRequest) -> bytes:
     model, texts = served.model, as_list(request.input)
 
     def run(texts: Sequence[str]) -> list[dict[str, Any]]:
-        return [
-            _to_json(model, text, one) for text, one in zip(texts, model.score(texts, top=request.top), strict=True)
-        ]
+        scores = model.score(texts, top=request.top)
+        return [_to_json(model, text, one) for text, one in zip(texts, scores, strict=True)]
 
     found = await service.run_batched(served, ("score", request.top), run, texts)
     return encode_json({"model": served.name, "data": [{"index": index, **row} for index, row in enumerate(found)]})
@@ -54,4 +51,4 @@ def decode_token(model: Pretrained, id: int) -> str:
     return tokenizer.decode([id]) or tokenizer.token(id)
 
 
-ENDPOINTS = (Endpoint(path="/v1/score", request=ScoreRequest, response=ScoreResponse, function=score),)
+ENDPOINTS = (Endpoint(score, ScoreRequest, ScoreResponse),)

@@ -1,10 +1,9 @@
 """Fine-tuned tasks, and those that work without fine-tuning: similarity, multiple choice, translation."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,21 +12,7 @@ from polyseme.corpora.scripts import EAST_ASIAN
 from polyseme.server.endpoint import Endpoint, Service, as_list, encode_json
 from polyseme.server.errors import ApiError
 from polyseme.server.model_registry import ServedModel
-from polyseme.server.schemas.tasks import (
-    AnswerRequest,
-    AnswerResponse,
-    ChooseRequest,
-    ChooseResponse,
-    ClassificationResponse,
-    ClassifyRequest,
-    PairRequest,
-    SimilarityRequest,
-    SimilarityResponse,
-    TagRequest,
-    TagResponse,
-    TranslateRequest,
-    TranslateResponse,
-)
+from polyseme.server.schemas import tasks as schemas
 from polyseme.tasks.extractive_qa import ALWAYS_ANSWER
 from polyseme.tasks.metrics import find_entities, marks_entities
 
@@ -35,12 +20,7 @@ _EAST_ASIAN = re.compile(f"[{EAST_ASIAN}]")
 
 
 async def _predict(service: Service, served: ServedModel, task: str, rows: Sequence[Any]) -> list[Any]:
-    model = served.model
-
-    def run(rows: Sequence[Any]) -> list[Any]:
-        return model.predict(rows, task=task)
-
-    return await service.run_batched(served, ("predict", task), run, rows)
+    return await service.run_batched(served, ("predict", task), partial(served.model.predict, task=task), rows)
 
 
 def _require_text(texts: Sequence[str], param: str) -> list[str]:
@@ -49,7 +29,7 @@ def _require_text(texts: Sequence[str], param: str) -> list[str]:
     return list(texts)
 
 
-async def classify(service: Service, request: ClassifyRequest) -> bytes:
+async def classify(service: Service, request: schemas.ClassifyRequest) -> bytes:
     """Classify texts."""
     served = service.models.find(request.model, "classify")
     task = served.find_task(request.task, "classify")
@@ -57,7 +37,7 @@ async def classify(service: Service, request: ClassifyRequest) -> bytes:
     return _classifications(served, task, await _predict(service, served, task, texts))
 
 
-async def pair(service: Service, request: PairRequest) -> bytes:
+async def pair(service: Service, request: schemas.PairRequest) -> bytes:
     """Classify sentence pairs."""
     served = service.models.find(request.model, "pair")
     task = served.find_task(request.task, "pair")
@@ -73,7 +53,7 @@ def _classifications(served: ServedModel, task: str, predictions: Sequence[Any])
     return encode_json({"model": served.name, "task": task, "data": data})
 
 
-async def tag(service: Service, request: TagRequest) -> bytes:
+async def tag(service: Service, request: schemas.TagRequest) -> bytes:
     """Label the entities or words of texts."""
     served = service.models.find(request.model, "tag")
     task = served.find_task(request.task, "tag")
@@ -106,7 +86,7 @@ def _spans(text: str, words: Sequence[Any], entities: bool) -> list[dict[str, An
     ]
 
 
-async def similarity(service: Service, request: SimilarityRequest) -> bytes:
+async def similarity(service: Service, request: schemas.SimilarityRequest) -> bytes:
     """Compute the semantic similarity of sentence pairs, by a fine-tuned head or the cosine of their embeddings."""
     served = service.models.find(request.model, "similarity")
     if "similarity" in served.task_kinds.values():
@@ -122,18 +102,13 @@ async def similarity(service: Service, request: SimilarityRequest) -> bytes:
 
 async def _cosines(service: Service, served: ServedModel, texts: Sequence[str]) -> list[float]:
     """The cosine similarity of each text at an even index with the next one."""
-    model = served.model
-
-    def run(texts: Sequence[str]) -> list[Any]:
-        return list(model.embed(texts))
-
-    vectors = np.stack(await service.run_batched(served, "similarity", run, texts)).astype(np.float64)
+    vectors = np.array(await service.run_batched(served, "similarity", served.model.embed, texts), dtype=np.float64)
     norms = np.linalg.norm(vectors, axis=1)
     products = (vectors[::2] * vectors[1::2]).sum(1) / np.maximum(norms[::2] * norms[1::2], 1e-30)
     return list(np.clip(products, -1, 1).tolist())
 
 
-async def answer(service: Service, request: AnswerRequest) -> bytes:
+async def answer(service: Service, request: schemas.AnswerRequest) -> bytes:
     """Find the answer to a question in a passage, or report that it has none."""
     served = service.models.find(request.model, "answer")
     task = served.find_task(request.task, "span")
@@ -153,7 +128,7 @@ async def answer(service: Service, request: AnswerRequest) -> bytes:
     )
 
 
-async def choose(service: Service, request: ChooseRequest) -> bytes:
+async def choose(service: Service, request: schemas.ChooseRequest) -> bytes:
     """Choose the best continuation of a text, by a fine-tuned head or by likelihood."""
     served = service.models.find(request.model, "choose")
     if "choice" in served.task_kinds.values():
@@ -187,26 +162,20 @@ def _with_space(context: str, choice: str) -> str:
     return choice if separate or _EAST_ASIAN.match(context[-1]) else f" {choice}"
 
 
-async def translate(service: Service, request: TranslateRequest) -> bytes:
+async def translate(service: Service, request: schemas.TranslateRequest) -> bytes:
     """Translate texts."""
     served = service.models.find(request.model, "translate")
-    model = served.model
-
-    def run(texts: Sequence[str]) -> list[str]:
-        return model.translate(texts)
-
-    texts = as_list(request.input)
-    found = await service.run_batched(served, "translate", run, texts)
+    found = await service.run_batched(served, "translate", served.model.translate, as_list(request.input))
     data = [{"index": index, "text": text} for index, text in enumerate(found)]
     return encode_json({"model": served.name, "data": data})
 
 
 ENDPOINTS = (
-    Endpoint(path="/v1/classify", request=ClassifyRequest, response=ClassificationResponse, function=classify),
-    Endpoint(path="/v1/pair", request=PairRequest, response=ClassificationResponse, function=pair),
-    Endpoint(path="/v1/tag", request=TagRequest, response=TagResponse, function=tag),
-    Endpoint(path="/v1/similarity", request=SimilarityRequest, response=SimilarityResponse, function=similarity),
-    Endpoint(path="/v1/answer", request=AnswerRequest, response=AnswerResponse, function=answer),
-    Endpoint(path="/v1/choose", request=ChooseRequest, response=ChooseResponse, function=choose),
-    Endpoint(path="/v1/translate", request=TranslateRequest, response=TranslateResponse, function=translate),
+    Endpoint(classify, schemas.ClassifyRequest, schemas.ClassificationResponse),
+    Endpoint(pair, schemas.PairRequest, schemas.ClassificationResponse),
+    Endpoint(tag, schemas.TagRequest, schemas.TagResponse),
+    Endpoint(similarity, schemas.SimilarityRequest, schemas.SimilarityResponse),
+    Endpoint(answer, schemas.AnswerRequest, schemas.AnswerResponse),
+    Endpoint(choose, schemas.ChooseRequest, schemas.ChooseResponse),
+    Endpoint(translate, schemas.TranslateRequest, schemas.TranslateResponse),
 )

@@ -1,7 +1,5 @@
 """Nearest neighbours, analogies, attention and word senses."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -89,7 +87,7 @@ class AttentionResponse(ResponseBody):
     causal: bool
     weights: list[list[list[list[float]]]]
     head_statistics: list[HeadStatistics]
-    cross_attention: AttentionResponse | None = Field(
+    cross_attention: "AttentionResponse | None" = Field(
         description="From the translation of the text to its source tokens, for encoder-decoder models."
     )
 

@@ -1,7 +1,5 @@
 """Base classes and field types of requests and responses; the OpenAPI document is generated from them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -1,7 +1,5 @@
 """Fine-tuned tasks, similarity, multiple choice and translation."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

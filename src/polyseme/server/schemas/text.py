@@ -1,7 +1,5 @@
 """Embeddings, completions, masked-token prediction and likelihood."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -32,7 +32,7 @@ const EXAMPLES = {
   ],
   answer: [
     { question: "Where was she born?", passage: "Marie Curie was born in Warsaw in 1867. She moved to Paris to study, and twice won a Nobel Prize." },
-    { question: "她出生在哪里？", passage: "居里夫人一八六七年生于华沙。她到巴黎求学，两次获得诺贝尔奖。" },
+    { question: "她出生在哪里？", passage: "居里夫人 1867 年生于华沙，后赴巴黎求学，曾两次获得诺贝尔奖。" },
   ],
   choose: [
     { context: "He opened the umbrella because", choices: "it began to rain.\nthe soup was cold.\nhe had won the race." },

@@ -1,8 +1,6 @@
-"""Served models and the state of the server."""
+"""Responses of GET resources: served models, training runs and the state of the server."""
 
-from __future__ import annotations
-
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -52,3 +50,29 @@ class ReadyResponse(ResponseBody):
     status: Literal["ready", "stopping", "no_models"]
     models: list[str] | int
     problems: dict[str, str] | int
+
+
+class RunSummary(ResponseBody):
+    """A training run and its progress."""
+
+    name: str
+    family: str | None
+    total_steps: int | None = Field(description="Null if it is not known yet.")
+    steps_done: int
+    training: bool
+    metrics: list[str]
+
+
+class RunDetails(ResponseBody):
+    """The training history of a run."""
+
+    name: str
+    history: list[dict[str, Any]]
+    scores: dict[str, Any] | None
+    probe_charts: dict[str, str] = Field(description="SVG files that `polyseme probe` wrote, by file name.")
+
+
+class ReportEntry(ResponseBody):
+    """A comparison report."""
+
+    name: str
