@@ -165,7 +165,7 @@ def test_standard_errors_combine_seeds_and_the_size_of_the_test_set():
     def standard_error(values, test):
         row = {"row": "task", "family": "bert", "task": "topics", "num_labels": 9, "metric": "accuracy"}
         results = group_rows([comparison_row(tasks=[TASK | {"test": test}]), row | {"values": values}])
-        return task_measurements(results)[0].scores["bert"].standard_error
+        return next(task_measurements(results)).scores["bert"].standard_error
 
     assert standard_error([0.5, 0.5, 0.5], 100) == pytest.approx(0.05, abs=1e-3)
     assert standard_error([0.4, 0.5, 0.6], 100) == pytest.approx((0.05**2 + 0.1**2 / 3) ** 0.5, abs=1e-3)

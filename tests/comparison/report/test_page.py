@@ -220,7 +220,7 @@ def test_formats():
 def test_results_view(folder):
     results = load_results(folder)
     assert list(results.families) == [*FAMILIES, "cove"] and "cove" not in results.trained
-    assert set(results.tasks()) == set(TASKS)
+    assert set(results.tasks) == set(TASKS)
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])

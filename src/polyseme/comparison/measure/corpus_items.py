@@ -38,7 +38,6 @@ class Sentence:
     """A sentence and the spans of its words."""
 
     text: str
-    document: int
     spans: list[tuple[int, int]]
 
     def word(self, number: int) -> str:
@@ -66,7 +65,7 @@ class WordIndex:
                 text = text.strip()
                 if not 0 < len(text) <= _MAX_SENTENCE:
                     continue
-                sentence = Sentence(text=text, document=index.num_documents, spans=units.find(text)[WORD])
+                sentence = Sentence(text=text, spans=units.find(text)[WORD])
                 for number in range(len(sentence.spans)):
                     word = sentence.word(number).lower()
                     index.positions.setdefault(word, []).append((len(index.sentences), number))

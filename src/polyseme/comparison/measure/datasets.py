@@ -9,8 +9,8 @@ import json
 import statistics
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,15 +19,7 @@ from pydantic import Field
 
 from polyseme.config import Config
 from polyseme.datasets.labelled_files import find_labels, guess_task, read_examples, require_answers, require_labels
-from polyseme.datasets.records import Example
-from polyseme.datasets.task_schemas import (
-    ChoiceExample,
-    ClassifyExample,
-    PairExample,
-    SimilarityExample,
-    SpanExample,
-    TagExample,
-)
+from polyseme.datasets.squad import SpanExample
 from polyseme.errors import ConfigError, DataError
 from polyseme.system.atomic_io import atomic_folder
 from polyseme.system.io_errors import readable
@@ -93,15 +85,19 @@ class LabelledDataset:
 class EvaluationData:
     """Labelled datasets, and the folders of evaluation suites by suite."""
 
-    datasets: list[LabelledDataset]
-    suites: dict[str, list[Path]]
+    datasets: list[LabelledDataset] = field(default_factory=list)
+    suites: dict[str, list[Path]] = field(default_factory=dict)
+
+    def add_suite(self, folder: str, paths: Iterable[Path]) -> None:
+        """Add data of the suite that has its folder called so."""
+        self.suites.setdefault(SUITES[folder], []).extend(paths)
 
 
 def find_datasets(path: str, *, seed: int) -> EvaluationData:
     """Read and check all datasets that a TOML file lists or a folder contains."""
+    data, source = EvaluationData(), Path(path)
     if not path:
-        return EvaluationData(datasets=[], suites={})
-    source = Path(path)
+        return data
     if source.is_dir():
         return _search_folder(source, seed)
     try:
@@ -109,53 +105,42 @@ def find_datasets(path: str, *, seed: int) -> EvaluationData:
             listed = tomllib.loads(source.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not TOML ({error!s:.100}); {_FORMAT}") from None
-    datasets: list[LabelledDataset] = []
-    suites: dict[str, list[Path]] = {}
-    for name, values in listed.items():
+    for name, values in listed.items():  # paths are relative to the file that lists them
         if name in SUITES and isinstance(values, str | list):
             paths = [values] if isinstance(values, str) else values
-            suites.setdefault(SUITES[name], []).extend(_resolve(source, str(file)) for file in paths)
+            data.add_suite(name, (source.parent / str(file) for file in paths))
             continue
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: {name} is not a dataset; {_FORMAT}")
         config = DatasetConfig.parse(values, group=name)
-        files = {split: str(_resolve(source, file)) for split in _SPLITS if (file := getattr(config, split))}
-        datasets.append(_read_dataset(name, files, config, seed))
-    if not datasets and not suites:
+        files = {split: str(source.parent / file) for split in _SPLITS if (file := getattr(config, split))}
+        data.datasets.append(_read_dataset(name, files, config, seed))
+    if not data.datasets and not data.suites:
         raise DataError(f"{path} lists no datasets; {_FORMAT}")
-    return EvaluationData(datasets=datasets, suites=suites)
-
-
-def _resolve(listing: Path, path: str) -> Path:
-    """A path, relative to the file that lists it."""
-    return Path(path) if Path(path).is_absolute() else listing.parent / path
+    return data
 
 
 def _search_folder(folder: Path, seed: int) -> EvaluationData:
-    datasets: list[LabelledDataset] = []
-    suites: dict[str, list[Path]] = {}
+    data = EvaluationData()
     for place in [folder, *sorted(path for path in folder.rglob("*") if path.is_dir())]:
         inside = place.relative_to(folder).parts
-        if any(_without_language(part) in SUITES for part in (*inside, folder.name)):
-            if _without_language(place.name) in SUITES:
-                suites.setdefault(SUITES[_without_language(place.name)], []).append(place)
+        names = {part.removesuffix("_zh") for part in (*inside, folder.name)}
+        if not names.isdisjoint(SUITES):
+            if (name := place.name.removesuffix("_zh")) in SUITES:
+                data.add_suite(name, [place])
             continue
-        if any(_without_language(part) in _SKIPPED_FOLDERS for part in (*inside, folder.name)):
+        if not names.isdisjoint(_SKIPPED_FOLDERS):
             continue
         files = {split: str(paths[0]) for split in _SPLITS if (paths := sorted(place.glob(f"{split}.*")))}
         if {"train", "test"} <= files.keys() or {"train", "dev"} <= files.keys():
             name = "-".join(inside) or folder.name
-            datasets.append(_read_dataset(name, files, DatasetConfig(train=""), seed))
-    if not datasets and not suites:
+            data.datasets.append(_read_dataset(name, files, DatasetConfig(train=""), seed))
+    if not data.datasets and not data.suites:
         raise DataError(
             f"{folder} contains no labelled datasets; add folders with train, dev and test files, or folders called "
             "words, minimal_pairs or senses"
         )
-    return EvaluationData(datasets=datasets, suites=suites)
-
-
-def _without_language(name: str) -> str:
-    return name.removesuffix("_zh")
+    return data
 
 
 def _read_dataset(name: str, files: Mapping[str, str], config: DatasetConfig, seed: int) -> LabelledDataset:
@@ -226,33 +211,18 @@ def write_dataset(dataset: LabelledDataset, folder: Path) -> dict[str, Path]:
     return {split: folder / f"{split}.{extension}" for split in _SPLITS}
 
 
-def _format(kind: str, examples: Sequence[Example]) -> str:
+def _format(kind: str, examples: Sequence[Any]) -> str:
     if kind == "tag":
-        sentences = [zip(one.words, one.tags, strict=True) for one in examples if isinstance(one, TagExample)]
+        sentences = [zip(example.words, example.tags, strict=True) for example in examples]
         return "\n".join("".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences)
     if kind == "span":
-        paragraphs = [_to_squad(example) for example in examples if isinstance(example, SpanExample)]
+        paragraphs = [_to_squad(example) for example in examples]
         return json.dumps({"version": "v2.0", "data": [{"title": "", "paragraphs": paragraphs}]}, ensure_ascii=False)
-    return "".join(json.dumps(_to_json(example), ensure_ascii=False) + "\n" for example in examples)
-
-
-def _to_json(example: Example) -> dict[str, Any]:
-    match example:
-        case ClassifyExample():
-            return {"text": example.text, "label": example.label}
-        case PairExample():
-            return {"text_a": example.text_a, "text_b": example.text_b, "label": example.label}
-        case SimilarityExample():
-            return {"text_a": example.text_a, "text_b": example.text_b, "score": example.score}
-        case ChoiceExample():
-            return {"context": example.context, "choices": example.choices, "answer": example.answer}
-    raise TypeError(type(example))
+    rows = ({name: getattr(example, name) for name in example.columns} for example in examples)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _to_squad(example: SpanExample) -> dict[str, Any]:
-    answers = [
-        {"text": answer.text, "answer_start": -1 if answer.start is None else answer.start}
-        for answer in example.answers
-    ]
+    answers = [{"text": one.text, "answer_start": -1 if one.start is None else one.start} for one in example.answers]
     qa = {"id": example.id, "question": example.question, "answers": answers, "is_impossible": not answers}
     return {"context": example.passage, "qas": [qa]}

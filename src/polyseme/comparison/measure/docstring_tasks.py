@@ -107,11 +107,10 @@ def _adjacency(texts: Mapping[str, str], seed: int) -> dict[str, list[PairExampl
     for split, pairs in splits.items():
         rng = Random(f"neighbours {split} {seed}")
         rng.shuffle(pairs)
-        rows = []
         half = len(pairs) // 2
         seconds = [second for _, second in pairs[half:]]
         seconds = seconds[1:] + seconds[:1]  # shifted, so that each second sentence occurs once
-        rows += [(first, second, "together") for first, second in pairs[:half]]
+        rows = [(first, second, "together") for first, second in pairs[:half]]
         rows += [(first, second, "apart") for (first, _), second in zip(pairs[half:], seconds, strict=True)]
         rng.shuffle(rows)
         examples[split] = [

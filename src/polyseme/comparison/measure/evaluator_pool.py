@@ -66,7 +66,7 @@ class Evaluator:
             datasets = docstring_tasks((document for _, document in documents), seed=seed)
         self.datasets = [subsample(dataset, self.budget.examples, seed=seed) for dataset in datasets]
         self.files = {dataset.name: write_dataset(dataset, out / "tasks" / dataset.name) for dataset in self.datasets}
-        self._stages = self._build_stages()
+        self.stages = self._build_stages()
         self._loaded: tuple[str, Pretrained] | None = None
 
     @classmethod
@@ -78,14 +78,9 @@ class Evaluator:
         return cls(settings, out, find_evaluation_data(settings), split)
 
     @property
-    def stages(self) -> list[str]:
-        """The names of all stages."""
-        return list(self._stages)
-
-    @property
     def num_processes(self) -> int:
         """Processes that evaluate in parallel."""
-        return min(self.settings.cores, len(self._stages))
+        return min(self.settings.cores, len(self.stages))
 
     def evaluate(self, family: str, stage: str) -> list[Row]:
         """The result rows of a family in a stage."""
@@ -93,7 +88,7 @@ class Evaluator:
         large = is_large_model(sum(weight.numel() for weight in model.encoder.parameters()))
         threads = self.settings.cores // self.num_processes if large and model.encoder.context != "none" else 1
         torch.set_num_threads(threads)
-        return [with_family(row, family) for row in self._stages[stage](model)]
+        return [with_family(row, family) for row in self.stages[stage](model)]
 
     def model(self, family: str) -> Pretrained:
         """The model of a family; the last one stays in memory."""
@@ -109,19 +104,12 @@ class Evaluator:
     def _build_stages(self) -> dict[str, Stage]:
         items, settings = self.items, self.settings
         seeds = range(settings.seed, settings.seed + settings.seeds)
-        fine_tuning: dict[str, Stage] = {
-            f"{dataset.name}, fine-tuning": partial(self._finetune, dataset=dataset, seeds=seeds)
-            for dataset in self.datasets
-        }
-        probes = {
-            f"{dataset.name}, linear probe": partial(
-                linear_probe_rows, dataset=dataset, labels=settings.labels, seeds=seeds
-            )
-            for dataset in self.datasets
-        }
+        fine_tuning = partial(self._finetune, seeds=seeds)
+        probe = partial(linear_probe_rows, labels=settings.labels, seeds=seeds)
         return {
-            **fine_tuning,  # takes longest
-            **probes,
+            # Fine-tuning takes longest.
+            **{f"{one.name}, fine-tuning": partial(fine_tuning, dataset=one) for one in self.datasets},
+            **{f"{one.name}, linear probe": partial(probe, dataset=one) for one in self.datasets},
             "likelihood": partial(measure_likelihood, items=items),
             "minimal pairs": partial(measure_minimal_pairs, items=items),
             "word similarity": partial(measure_words, items=items),

@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 
@@ -24,14 +25,14 @@ class EvaluationItems:
     """Everything that each family is evaluated on, except labelled datasets."""
 
     texts: list[tuple[str, str]]  # (language, text) to score
-    sentences: list[str]  # to embed
+    sentences: list[str]  # to embed, repeated if there are too few
     minimal_pairs: list[tuple[str, list[PairSet]]]  # by name
     words: list[WordSet]
     pseudo_words: list[PseudoWord]
     senses: list[Path]  # folders
-    prompts: list[str] = field(default_factory=list)
-    masked_sentences: list[str] = field(default_factory=list)
-    frequent_words: list[str] = field(default_factory=list)  # whose neighbours are shown
+    prompts: list[str]
+    masked_sentences: list[str]
+    frequent_words: list[str]  # whose neighbours are shown
 
     @property
     def sha256(self) -> str:
@@ -55,14 +56,14 @@ def build_items(
     """Sample items from the (language, text) documents, and read the given evaluation suites."""
     frequent = index.content_words(min_count=5, most=_NUM_FREQUENT_WORDS, bursty=True)
     frequent += index.content_words(min_count=5, most=_NUM_FREQUENT_WORDS - len(frequent))
-    prompts, masked = sample_prompts(index, frequent, number=_NUM_PROMPTS, seed=seed)
+    prompts, masked = sample_prompts(index, frequent, seed=seed)
     order, forms = word_order(index, most=budget.num_word_order_pairs, seed=seed), word_forms(index, seed=seed)
     most = 2 * budget.num_word_order_pairs
     pairs = [_read_minimal_pairs(folder, most=most, seed=seed) for folder in suites.get("minimal-pairs", ())]
     words = [one for folder in suites.get("words", ()) for one in _read_word_sets(folder)]
     return EvaluationItems(
         texts=sample_texts(documents, most=budget.scored_characters),
-        sentences=sample_sentences(index),
+        sentences=list(islice(cycle(sentence.text for sentence in index.sentences), _NUM_SENTENCES)),
         minimal_pairs=[*pairs, *([("word order", [order])] if order else ())],
         words=[*words, *([forms] if forms else ())],
         pseudo_words=make_pseudo_words(index, most=budget.num_pseudo_words, seed=seed),
@@ -95,17 +96,11 @@ def sample_texts(documents: Iterable[tuple[str, str]], *, most: int) -> list[tup
     return texts
 
 
-def sample_sentences(index: WordIndex) -> list[str]:
-    """Sentences to embed, repeated if there are too few."""
-    texts = [sentence.text for sentence in index.sentences]
-    return [texts[number % len(texts)] for number in range(_NUM_SENTENCES)] if texts else []
-
-
-def sample_prompts(index: WordIndex, words: Sequence[str], *, number: int, seed: int) -> tuple[list[str], list[str]]:
+def sample_prompts(index: WordIndex, words: Sequence[str], *, seed: int) -> tuple[list[str], list[str]]:
     """Starts of sentences to continue, and sentences with a masked content word."""
     rng = Random(f"prompts {seed}")
     suitable = [sentence for sentence in index.sentences if 8 <= len(sentence.spans) <= 20]
-    chosen = rng.sample(suitable, min(number, len(suitable)))
+    chosen = rng.sample(suitable, min(_NUM_PROMPTS, len(suitable)))
     prompts = [sentence.text[: sentence.spans[3][1]] for sentence in chosen]
     masked = []
     for word in words:
@@ -118,7 +113,7 @@ def sample_prompts(index: WordIndex, words: Sequence[str], *, number: int, seed:
             sentence, position = rng.choice(positions)
             start, end = sentence.spans[position]
             masked.append(f"{sentence.text[:start]}[MASK]{sentence.text[end:]}")
-        if len(masked) == number:
+        if len(masked) == _NUM_PROMPTS:
             break
     return prompts, masked
 
@@ -132,6 +127,4 @@ def _read_minimal_pairs(folder: Path, *, most: int, seed: int) -> tuple[str, lis
 def _read_word_sets(folder: Path) -> list[WordSet]:
     """The word sets in a folder; those of another language are named after it."""
     suffix = " zh" if folder.name.endswith("_zh") else ""
-    return [
-        WordSet(name=words.name + suffix, sections=words.sections, scores=words.scores) for words in read_sets(folder)
-    ]
+    return [replace(words, name=words.name + suffix) for words in read_sets(folder)]

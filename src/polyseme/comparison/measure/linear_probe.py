@@ -82,7 +82,7 @@ def _train_rows(dataset: LabelledDataset, numbers: Sequence[int]) -> Ids:
     return rows[np.arange(_MAX_TRAIN_WORDS) * len(rows) // _MAX_TRAIN_WORDS]
 
 
-def _extract_split(model: Pretrained, dataset: LabelledDataset, split: str, rows: Ids | None = None) -> SplitFeatures:
+def _extract_split(model: Pretrained, dataset: LabelledDataset, split: str, rows: Ids | None) -> SplitFeatures:
     """The features of some rows of a split, or of all."""
     examples, offsets, parts = dataset.splits[split], _row_offsets(dataset, split), []
     rows = np.arange(offsets[-1]) if rows is None else rows
@@ -105,13 +105,13 @@ def _encode(model: Pretrained, inputs: str, examples: Sequence[Any]) -> list[Flo
 
 
 def _encode_texts(model: Pretrained, texts: Sequence[str]) -> list[Floats]:
-    encodings = model.encode(texts)
-    return [np.stack([one.layers[layer].mean(0) for one in encodings]) for layer in range(_num_layers(model))]
+    layers = zip(*(encoding.layers for encoding in model.encode(texts)), strict=True)
+    return [np.stack([tokens.mean(0) for tokens in layer]) for layer in layers]
 
 
 def _encode_words(model: Pretrained, examples: Sequence[Any]) -> list[Floats]:
     """A row per word; zeros where the tokenizer drops a word."""
-    layers: list[list[Floats]] = [[] for _ in range(_num_layers(model))]
+    layers: list[list[Floats]] = [[] for _ in model.encoder.widths]
     for example, encoding in zip(examples, model.encode([one.text for one in examples]), strict=True):
         first, end = spans_to_tokens(encoding.offsets, [(begin, end) for _, begin, end in example.spans])
         pooling = _mean_pooling(first, end, len(encoding.offsets))
@@ -137,14 +137,10 @@ def _concatenate(parts: Sequence[Features]) -> Features:
     return sparse.vstack(parts, format="csr") if any(map(sparse.issparse, parts)) else np.concatenate(parts)
 
 
-def _num_layers(model: Pretrained) -> int:
-    return len(model.encoder.widths)
-
-
 def fit_probe(dataset: LabelledDataset, features: Mapping[str, SplitFeatures], numbers: Sequence[int]) -> ProbeScore:
     """Fit probes to some of the training examples, on each layer, and score the one that is best on the dev set."""
     rows = _train_rows(dataset, numbers)
-    labels = _label_set(dataset)
+    labels = sorted({label for example in dataset.splits["train"] for label in example.labels})
     target = _targets(dataset, labels)[rows]
     selected = np.searchsorted(features["train"].rows, rows)
     fit = _fit_ridge if _probe(dataset).regression else _fit_logistic
@@ -160,10 +156,6 @@ def fit_probe(dataset: LabelledDataset, features: Mapping[str, SplitFeatures], n
                 best = dev_score, layer, predict(inputs["test"])
     assert best is not None
     return ProbeScore(value=_score(dataset, labels, best[2], dataset.splits["test"]), layer=best[1])
-
-
-def _label_set(dataset: LabelledDataset) -> list[str]:
-    return sorted({label for example in dataset.splits["train"] for label in example.labels})
 
 
 def _targets(dataset: LabelledDataset, labels: Sequence[str]) -> Tensor:

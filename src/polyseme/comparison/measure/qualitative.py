@@ -12,7 +12,6 @@ from polyseme.errors import DataError
 from polyseme.pretrained import Pretrained
 
 _NUM_NEIGHBOURS = 8
-_MAX_OCCURRENCES = 50  # on a map
 _MAX_TOKENS = 24  # of a generated text
 
 
@@ -51,15 +50,13 @@ def _to_text(model: Pretrained, token: str) -> str:
 
 def sense_map_row(model: Pretrained, word: AmbiguousWord, layer: int) -> Row:
     """The occurrences of a word, projected to a plane by PCA."""
-    shown = slice(0, _MAX_OCCURRENCES)
-    occurrences = word.occurrences[shown]
-    points, _ = pca_2d(normalize(occurrence_vectors(model, occurrences).layers[layer]))
+    points, _ = pca_2d(normalize(occurrence_vectors(model, word.occurrences).layers[layer]))
     return {
         "row": "sense_map",
         "word": word.word,
         "layer": layer,
         "points": [
             [round(float(x), 4), round(float(y), 4), one.text, one.start, one.end, cluster]
-            for (x, y), one, cluster in zip(points, occurrences, word.clusters[shown], strict=True)
+            for (x, y), one, cluster in zip(points, word.occurrences, word.clusters, strict=True)
         ],
     }

@@ -1,7 +1,7 @@
 """The charts of a report: score strips, learning curves and label curves."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from html import escape
 
 from polyseme.comparison.report.decision import Decision
@@ -24,25 +24,18 @@ _STRIP_WIDTH, _STRIP_HEIGHT = 300, 30
 _MAX_POINTS = 200  # of a learning curve
 
 
-def series_numbers(results: ResultsView) -> dict[str, int]:
-    """The number of each family, which determines its colour, marker and dash pattern in all charts."""
-    return {family: number for number, family in enumerate(results.families)}
-
-
 def family_badge(family: str, results: ResultsView) -> str:
     """The marker and the name of a family."""
-    return f"{_icon(series_numbers(results)[family])}{escape(family_name(family))}"
+    icon = marker(0, 0, results.series[family], size=1.1)
+    return f'<svg class="icon" viewBox="-9 -9 18 18" aria-hidden="true">{icon}</svg>{escape(family_name(family))}'
 
 
-def _icon(number: int) -> str:
-    return f'<svg class="icon" viewBox="-9 -9 18 18" aria-hidden="true">{marker(0, 0, number, size=1.1)}</svg>'
-
-
-def draw_legend(results: ResultsView, families: Sequence[str]) -> str:
+def draw_legend(results: ResultsView, families: Collection[str]) -> str:
     """Markers and names; the script lets an entry dim the other families."""
-    numbers = series_numbers(results)
     items = [
-        f'<li data-series="{numbers[one]}">{_icon(numbers[one])}{escape(family_name(one))}</li>' for one in families
+        f'<li data-series="{number}">{family_badge(family, results)}</li>'
+        for family, number in results.series.items()
+        if family in families
     ]
     return f'<ul class="legend">{"".join(items)}</ul>'
 
@@ -62,7 +55,7 @@ def draw_strip(decision: Decision, results: ResultsView) -> str:
         return 8 + (width - 16) * axis.fraction(value)
 
     parts = [f'<path class="track" d="M4 {height / 2}H{width - 4}"/>']
-    best, numbers = decision.best, series_numbers(results)
+    best, numbers = decision.best, results.series
     if best is not None:
         others = [other for other in overall.scores if other != best]
         band = statistics.median(2 * overall.standard_error_of_difference(best, other) for other in others)
@@ -77,7 +70,7 @@ def draw_strip(decision: Decision, results: ResultsView) -> str:
         )
     for family in sorted(values, key=lambda one: (one == decision.family, values[one])):  # the recommended one on top
         score = overall.scores[family]
-        tooltip = f"{family_name(family)}: {format_score(score.value, score.standard_error)}"
+        tooltip = f"{family_name(family)}: {score}"
         size = 1.35 if family == decision.family else 0.8
         drawn = marker(x(values[family]), height / 2, numbers[family], size=size, tooltip=tooltip)
         parts.append(f'<g data-series="{numbers[family]}">{drawn}</g>')
@@ -98,7 +91,7 @@ def draw_learning_curves(results: ResultsView) -> list[tuple[str, str, str]]:
                 scale = get_text(point, "scale") or "causal"
                 key = (scale, likelihood_name(scale, get_text(row, "name")))
                 curves.setdefault(key, {}).setdefault(row["family"], []).append(Point(seconds / 60, bits))
-    numbers, drawn = series_numbers(results), []
+    drawn = []
     for scale, title in sorted(curves, key=lambda key: ([*SCALES, key[0]].index(key[0]), key)):
         by_family = curves[scale, title]
         lines = {family: _thin(by_family[family]) for family in results.families if family in by_family}
@@ -110,7 +103,9 @@ def draw_learning_curves(results: ResultsView) -> list[tuple[str, str, str]]:
             height=280,
         )
         parts = [
-            chart.line(line, numbers[one], tooltip=f"{family_name(one)}: {line[-1].y:.3f} after {line[-1].x:.2g} min")
+            chart.line(
+                line, results.series[one], tooltip=f"{family_name(one)}: {line[-1].y:.3f} after {line[-1].x:.2g} min"
+            )
             for one, line in lines.items()
         ]
         final = enumerate_words([f"{family_name(family)} {line[-1].y:.3f}" for family, line in lines.items()])
@@ -131,7 +126,7 @@ def draw_label_curves(results: ResultsView, task: str) -> list[tuple[str, str]]:
     points = [point for group in lines.values() for line in group.values() for point in line]
     if not points:
         return []
-    description = results.tasks()[task]
+    description = results.tasks[task]
     majority = get_number(description, "majority_baseline")
     ends = [end for point in points for end in (point.y - point.error, point.y + point.error)]
     if majority is not None:  # with room for the label below the line
@@ -146,14 +141,14 @@ def draw_label_curves(results: ResultsView, task: str) -> list[tuple[str, str]]:
         width=460,
         height=300,
     )
-    numbers, drawn = series_numbers(results), []
+    drawn = []
     for fine_tuned in sorted(lines):
         parts = []
-        order = sorted(lines[fine_tuned], key=lambda key: numbers[key[0]])
+        order = sorted(lines[fine_tuned], key=lambda key: results.series[key[0]])
         for family, method in order:
             line = sorted(lines[fine_tuned][family, method], key=lambda point: point.x)
             tooltip = f"{family_name(family)}, {truncate(method_name(method), 30)}"
-            parts.append(chart.line(line, numbers[family], hollow=not fine_tuned, tooltip=tooltip))
+            parts.append(chart.line(line, results.series[family], hollow=not fine_tuned, tooltip=tooltip))
         if majority is not None:
             parts.append(chart.reference_line(majority, "majority baseline"))
         methods = list(dict.fromkeys(truncate(method_name(method), 30) for _, method in order))

@@ -106,7 +106,7 @@ class Decision:
 def decide_all(results: ResultsView) -> list[Decision]:
     """A decision for each use, in order; those without evidence have no measurements."""
     measurements = [*suite_measurements(results), *task_measurements(results)]
-    few = task_measurements(results, fewest=True)
+    few = list(task_measurements(results, fewest=True))
     return [_decide_use(use, measurements, few, results) for use in USES]
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from polyseme.comparison.report.decision import Decision
-from polyseme.comparison.report.labels import family_name, format_score, truncate
+from polyseme.comparison.report.labels import family_name, truncate
 from polyseme.comparison.report.results_view import ResultsView, get_pairs, get_text
 from polyseme.comparison.report.sentences import Recommendation, describe_score, explain
 from polyseme.comparison.report.tables import Table, cost_table, list_settings, score_table
@@ -69,14 +69,12 @@ def _lines(results: ResultsView, recommendation: Recommendation) -> Iterator[str
 def _decision_row(decision: Decision, results: ResultsView) -> list[str]:
     score, runner_up = decision.score, ""
     if decision.runner_up is not None and decision.overall is not None:
-        other = decision.overall.scores[decision.runner_up]
-        runner_up = f"{escape_markdown(family_name(decision.runner_up))} "
-        runner_up += format_score(other.value, other.standard_error)
-        runner_up += "" if decision.significant else ", not significant"
+        name, other = escape_markdown(family_name(decision.runner_up)), decision.overall.scores[decision.runner_up]
+        runner_up = f"{name} {other}{'' if decision.significant else ', not significant'}"
     return [
         decision.use.name,
         f"**{escape_markdown(family_name(decision.family))}**" if decision.family else "none",
-        format_score(score.value, score.standard_error) if score else "",
+        str(score or ""),
         escape_markdown(describe_score(decision), 100),
         runner_up,
         escape_markdown(explain(decision, results), 600),
@@ -84,19 +82,17 @@ def _decision_row(decision: Decision, results: ResultsView) -> list[str]:
 
 
 def _neighbours(results: ResultsView) -> Iterator[str]:
-    by_word: dict[str, dict[str, list[tuple[str, float]]]] = {}
-    for row in results.of["neighbours"]:
-        by_word.setdefault(row["word"], {})[row["family"]] = get_pairs(row, "neighbours")[:_MAX_NEIGHBOURS]
-    if not by_word:
+    words = dict([*results.group("neighbours", "word").items()][:_MAX_WORDS])
+    if not words:
         return
     yield from ("", "## Nearest neighbours", "")
-    words = [*by_word][:_MAX_WORDS]
     body = []
     for family in results.families:
-        if any(family in by_word[word] for word in words):
-            lists = ([escape_markdown(other, 40) for other, _ in by_word[word].get(family, [])] for word in words)
-            body.append([escape_markdown(family_name(family)), *map(", ".join, lists)])
-    yield from _table(["", *(escape_markdown(word, 40) for word in words)], body)
+        if any(family in rows for rows in words.values()):
+            pairs = (get_pairs(rows.get(family, {}), "neighbours")[:_MAX_NEIGHBOURS] for rows in words.values())
+            lists = (", ".join(escape_markdown(word, 40) for word, _ in some) for some in pairs)
+            body.append([escape_markdown(family_name(family)), *lists])
+    yield from _table(["", *(escape_markdown(word, 40) for (word,) in words)], body)
 
 
 def _family_table(table: Table) -> Iterator[str]:

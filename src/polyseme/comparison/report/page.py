@@ -13,7 +13,7 @@ from polyseme.comparison.report.charts import (
     family_badge,
 )
 from polyseme.comparison.report.decision import Decision
-from polyseme.comparison.report.labels import escape_text, family_name, format_budget, format_score, truncate
+from polyseme.comparison.report.labels import escape_text, family_name, format_budget, truncate
 from polyseme.comparison.report.markdown import write_markdown
 from polyseme.comparison.report.panels import draw_examples, draw_neighbours
 from polyseme.comparison.report.pareto import COSTS, draw_pareto_front, find_qualities
@@ -128,16 +128,15 @@ def _card(decision: Decision, results: ResultsView) -> str:
         parts.append('<p class="family none">none</p>')
     else:
         parts.append(f'<p class="family">{family_badge(decision.family, results)}</p>')
-        scored, metric = format_score(score.value, score.standard_error), escape_text(describe_score(decision), 90)
-        parts.append(f'<p class="score">{scored} <span class="faint">{metric}</span></p>')
+        metric = escape_text(describe_score(decision), 90)
+        parts.append(f'<p class="score">{score} <span class="faint">{metric}</span></p>')
     parts.append(draw_strip(decision, results))
     if decision.runner_up is not None and overall is not None:
         family, other = str(decision.family), decision.runner_up
         place = "best mean" if overall.lead(other, family) > 0 else "runner-up"
         differs = decision.significant or overall.significantly_better(other, family)
-        scored = format_score(overall.scores[other].value, overall.scores[other].standard_error)
         parts.append(
-            f'<p class="next"><span class="faint">{place}:</span> {escape(family_name(other))} {scored} '
+            f'<p class="next"><span class="faint">{place}:</span> {escape(family_name(other))} {overall.scores[other]} '
             f'<span class="faint">{"significant" if differs else "not significant"}</span></p>'
         )
     parts.append(f'<p class="why">{escape_text(explain(decision, results), 600)}</p>')
@@ -151,8 +150,7 @@ def _best_of_each(decision: Decision) -> str:
     parts = []
     for one in decision.measurements:
         best = one.ranked()[0]
-        scored = format_score(one.scores[best].value, one.scores[best].standard_error)
-        parts.append(f"{truncate(one.name, 40)}: {family_name(best)} {scored}")
+        parts.append(f"{truncate(one.name, 40)}: {family_name(best)} {one.scores[best]}")
     return f"Best on each data set: {'; '.join(parts)}."
 
 
@@ -216,13 +214,13 @@ def _learning_curves(results: ResultsView) -> str:
         f'<span class="faint">{_SCALES.get(scale, "")}</span></figcaption>{chart}</figure>'
         for scale, title, chart in charts
     )
-    legend = draw_legend(results, [family for family in results.families if family in with_points])
+    legend = draw_legend(results, with_points)
     return f'<p>On the dev text, during training.</p>{legend}<div class="figures three">{html}</div>'
 
 
 def _label_curves(results: ResultsView) -> str:
     parts = []
-    for task, description in results.tasks().items():
+    for task, description in results.tasks.items():
         charts = draw_label_curves(results, task)
         if not charts:
             continue
@@ -233,8 +231,7 @@ def _label_curves(results: ResultsView) -> str:
         )
     if not parts:
         return ""
-    evaluated = {row["family"] for row in results.of["task"]}
-    legend = draw_legend(results, [family for family in results.families if family in evaluated])
+    legend = draw_legend(results, {row["family"] for row in results.of["task"]})
     key = "Hollow markers: linear probe. Filled markers: fine-tuned. Error bars: one standard error."
     return f"{legend}<p>{key}</p>{''.join(parts)}"
 

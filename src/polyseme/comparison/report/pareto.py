@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from polyseme.comparison.report.charts import series_numbers
 from polyseme.comparison.report.labels import family_name, family_names, metric_name, truncate
 from polyseme.comparison.report.results_view import ResultsView, get_number
 from polyseme.comparison.report.scores import Measurement, suite_measurements, task_measurements
@@ -106,7 +105,7 @@ def draw_pareto_front(results: ResultsView, quality: Quality, cost: Cost) -> str
         height=400,
     )
     front = find_pareto_front(xs, ys)
-    numbers, (line, taken) = series_numbers(results), _step_line(front, xs, ys, chart)
+    line, taken = _step_line(front, xs, ys, chart)
     taken += [_box(chart.x(xs[family]) - 7, chart.y(ys[family]) + 4, 14.0) for family in xs]
     parts = [f'<path class="front" d="{line}"/>']
     for family in sorted(xs, key=lambda one: (one not in front, xs[one])):
@@ -117,8 +116,8 @@ def draw_pareto_front(results: ResultsView, quality: Quality, cost: Cost) -> str
         taken.append(box)
         weight = ' font-weight="600"' if family in front else ""
         parts.append(
-            f'<g data-series="{numbers[family]}">'
-            f"{marker(x, y, numbers[family], size=1.3, hollow=family not in front, tooltip=tooltip)}"
+            f'<g data-series="{results.series[family]}">'
+            f"{marker(x, y, results.series[family], size=1.3, hollow=family not in front, tooltip=tooltip)}"
             f'<text x="{label_x:.1f}" y="{label_y:.1f}" text-anchor="{anchor}"{weight}>{escape(label)}</text></g>'
         )
     drawn = chart.render(parts, f"{quality.name} against {cost.name}; on the Pareto front: {family_names(front)}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,23 @@ class ResultsView:
         seen = {row["family"] for kind, rows in self.of.items() if kind != "failure" for row in rows}
         return [family for family, row in self.families.items() if row or family in seen]
 
+    @cached_property
+    def series(self) -> dict[str, int]:
+        """The number of each family, which determines its colour, marker and dash pattern in all charts."""
+        return {family: number for number, family in enumerate(self.families)}
+
+    @cached_property
     def tasks(self) -> dict[str, Row]:
         """The description of each task by name, including tasks of which only scores exist."""
         tasks = {row["name"]: row for row in get_rows(self.comparison, "tasks") if isinstance(row.get("name"), str)}
         return tasks | {row["task"]: row for row in self.of["task"] if row["task"] not in tasks}
+
+    def group(self, kind: str, *keys: str) -> dict[tuple[str, ...], dict[str, Row]]:
+        """The rows of a kind by the texts of some fields, and then by family."""
+        groups: dict[tuple[str, ...], dict[str, Row]] = {}
+        for row in self.of[kind]:
+            groups.setdefault(tuple(get_text(row, key) for key in keys), {})[row["family"]] = row
+        return groups
 
     def context(self, family: str) -> str:
         """The context that a family's vectors depend on: none, left or both; empty if unknown."""
@@ -61,8 +75,7 @@ def group_rows(rows: Iterable[Row]) -> ResultsView:
     for row in merge_rows(_valid_rows(rows)):
         of[row["row"]].append(row)
     comparison, ambiguous = ((of.pop(kind) or [{}])[-1] for kind in _GLOBAL)
-    requested = comparison.get("families")
-    names = [name for name in requested if isinstance(name, str)] if isinstance(requested, list) else []
+    names = get_texts(comparison, "families")
     names += [row["family"] for kind, some in of.items() if kind != "done" for row in some]
     families: dict[str, Row] = {name: {} for name in names}
     families |= {row["family"]: row for row in of.pop("family")}
@@ -84,7 +97,7 @@ def _valid_rows(rows: Iterable[Row]) -> list[Row]:
     return valid
 
 
-def get_number(row: Row | Mapping[str, Any], *keys: str) -> float | None:
+def get_number(row: Mapping[str, Any], *keys: str) -> float | None:
     """The number at a path of keys."""
     value: Any = row
     for key in keys:
@@ -92,22 +105,31 @@ def get_number(row: Row | Mapping[str, Any], *keys: str) -> float | None:
     return (float(value) if abs(value) > _SMALLEST else 0.0) if is_number(value) else None
 
 
-def get_text(row: Row | Mapping[str, Any], key: str) -> str:
+def get_text(row: Mapping[str, Any], key: str) -> str:
     """A string, or an empty one."""
     value = row.get(key)
     return value if isinstance(value, str) else ""
 
 
-def get_rows(row: Row | Mapping[str, Any], key: str) -> list[Row]:
+def get_list(row: Mapping[str, Any], key: str) -> list[Any]:
+    """A list, or an empty one."""
+    value = row.get(key)
+    return value if isinstance(value, list) else []
+
+
+def get_rows(row: Mapping[str, Any], key: str) -> list[Row]:
     """A list of objects."""
-    value = row.get(key)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [one for one in get_list(row, key) if isinstance(one, dict)]
 
 
-def get_pairs(row: Row | Mapping[str, Any], key: str) -> list[tuple[str, float]]:
+def get_texts(row: Mapping[str, Any], key: str) -> list[str]:
+    """A list of strings."""
+    return [one for one in get_list(row, key) if isinstance(one, str)]
+
+
+def get_pairs(row: Mapping[str, Any], key: str) -> list[tuple[str, float]]:
     """A list of (string, number) pairs."""
-    value = row.get(key)
-    lists = [one for one in value if isinstance(one, list) and len(one) == 2] if isinstance(value, list) else []
+    lists = [one for one in get_list(row, key) if isinstance(one, list) and len(one) == 2]
     return [(one[0], float(one[1])) for one in lists if isinstance(one[0], str) and is_number(one[1])]
 
 

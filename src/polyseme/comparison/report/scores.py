@@ -8,11 +8,11 @@ differences are overestimated rather than underestimated.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from polyseme.comparison.report.labels import SCALES, SUITES, family_names, likelihood_name
-from polyseme.comparison.report.results_view import ResultsView, get_number, get_text, is_number
+from polyseme.comparison.report.labels import SCALES, SUITES, family_names, format_score, likelihood_name
+from polyseme.comparison.report.results_view import ResultsView, get_list, get_number, get_text, is_number
 from polyseme.comparison.results import Row
 from polyseme.system.formatting import enumerate_words
 
@@ -33,6 +33,9 @@ class Score:
     standard_error: float | None = None
     method: str = ""  # linear_probe or fine_tuning
     count: float | None = None  # test items
+
+    def __str__(self) -> str:
+        return format_score(self.value, self.standard_error)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +98,7 @@ class Measurement:
         return math.hypot(*(self.scores[one].standard_error or 0.0 for one in (family, other)))
 
 
-def suite_measurements(results: ResultsView) -> list[Measurement]:
+def suite_measurements(results: ResultsView) -> Iterator[Measurement]:
     """Likelihoods by scale, word similarity, analogies, word senses and minimal pairs, one measurement per data set."""
     groups: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in results.of["metric"]:
@@ -104,7 +107,6 @@ def suite_measurements(results: ResultsView) -> list[Measurement]:
             groups.setdefault(key, {})[row["family"]] = row
     order = ["likelihood", *SUITES, *SCALES]  # unknown ones come last
     ranks = {key: [order.index(part) if part in order else len(order) for part in key] for key in groups}
-    measurements = []
     for suite, scale, name in sorted(groups, key=lambda key: (ranks[key], key)):
         by_family = groups[suite, scale, name]
         scores = {family: _suite_score(suite, by_family[family]) for family in results.families if family in by_family}
@@ -116,26 +118,22 @@ def suite_measurements(results: ResultsView) -> list[Measurement]:
         else:
             title = " · ".join(filter(None, [SUITES.get(suite, suite), name]))
         higher = suite != "likelihood" and all(get_text(row, "better") != "lower" for row in by_family.values())
-        measurements.append(
-            Measurement(
-                key=" ".join(filter(None, [suite, scale, name])),
-                name=title,
-                kind=suite,
-                metric=scale,
-                higher_is_better=higher,
-                scores=scores,
-                baseline=_suite_baseline(results, suite, by_family),
-                description=name,
-                excluded=excluded,
-            )
+        yield Measurement(
+            key=" ".join(filter(None, [suite, scale, name])),
+            name=title,
+            kind=suite,
+            metric=scale,
+            higher_is_better=higher,
+            scores=scores,
+            baseline=_suite_baseline(results, suite, by_family),
+            description=name,
+            excluded=excluded,
         )
-    return measurements
 
 
-def task_measurements(results: ResultsView, *, fewest: bool = False, method: str = "") -> list[Measurement]:
+def task_measurements(results: ResultsView, *, fewest: bool = False, method: str = "") -> Iterator[Measurement]:
     """Each task at its largest (or smallest) number of labels, by the best method or by a given one."""
-    measurements = []
-    for task, description in results.tasks().items():
+    for task, description in results.tasks.items():
         scored = [
             (row, score)
             for row in results.of["task"]
@@ -143,12 +141,10 @@ def task_measurements(results: ResultsView, *, fewest: bool = False, method: str
             and method in ("", row.get("method"))
             and (score := task_score(results, row)) is not None
         ]
-        if not scored:
-            continue
         counts = sorted({_num_labels(row) for row, _ in scored})
-        if fewest and len(counts) < 2:
+        if len(counts) < 1 + fewest:
             continue
-        num_labels = counts[0] if fewest else counts[-1]
+        num_labels = counts[0 if fewest else -1]
         metric = get_text(description, "metric") or get_text(scored[0][0], "metric")
         scores: dict[str, Score] = {}
         for family in results.families:
@@ -160,32 +156,28 @@ def task_measurements(results: ResultsView, *, fewest: bool = False, method: str
         baseline = get_number(description, "majority_baseline")
         if baseline is None and metric in (*_CORRELATIONS, "f1"):
             baseline = 0.0
-        measurements.append(
-            Measurement(
-                key=f"task {task}",
-                name=task,
-                kind=get_text(description, "kind") or get_text(scored[0][0], "kind"),
-                metric=metric,
-                scores=scores,
-                baseline=baseline,
-                num_labels=num_labels,
-                description=get_text(description, "about"),
-                excluded={} if fewest or method else dict.fromkeys(skipped, NO_TIME),
-            )
+        yield Measurement(
+            key=f"task {task}",
+            name=task,
+            kind=get_text(description, "kind") or get_text(scored[0][0], "kind"),
+            metric=metric,
+            scores=scores,
+            baseline=baseline,
+            num_labels=num_labels,
+            description=get_text(description, "about"),
+            excluded={} if fewest or method else dict.fromkeys(skipped, NO_TIME),
         )
-    return measurements
 
 
 def task_score(results: ResultsView, row: Row) -> Score | None:
     """The score of a task row: the mean over seeds."""
-    given = row.get("values")
-    values = [float(value) for value in given if is_number(value)] if isinstance(given, list) else []
+    values = [float(value) for value in get_list(row, "values") if is_number(value)]
     mean = statistics.fmean(values) if values else get_number(row, "mean")
     if mean is None:
         return None
     deviation = statistics.stdev(values) if len(values) > 1 else None if values else get_number(row, "std")
     num_seeds = len(values) or get_number(results.comparison, "seeds") or 1
-    description = results.tasks().get(row["task"], {})
+    description = results.tasks[row["task"]]
     metric = get_text(row, "metric") or get_text(description, "metric")
     count = get_number(description, "test")
     over_seeds = None if deviation is None else deviation / math.sqrt(num_seeds)

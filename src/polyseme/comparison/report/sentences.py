@@ -191,11 +191,10 @@ def _few_labels(decision: Decision) -> str:
     if few.family is None:
         return f"{start}, no family is above the baseline."
     score = few.overall.scores[few.family]
-    scored = format_score(score.value, score.standard_error)
     if few.family == decision.family:
-        return f"{start}, the recommendation is the same ({scored})."
+        return f"{start}, the recommendation is the same ({score})."
     tied = f"; {family_name(decision.family)} is tied with it" if decision.family in few.tied else ""
-    return f"{start}, prefer {family_name(few.family)} ({scored}){tied}."
+    return f"{start}, prefer {family_name(few.family)} ({score}){tied}."
 
 
 def _notes(decision: Decision) -> list[str]:

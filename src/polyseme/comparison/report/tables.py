@@ -49,8 +49,7 @@ def score_table(results: ResultsView) -> Table:
                 cells.append(Cell())
                 continue
             method = method_name(score.method) if score.method else ""
-            text = format_score(score.value, score.standard_error)
-            cells.append(Cell(text=text, value=score.value, best=family == best, tooltip=method))
+            cells.append(Cell(text=str(score), value=score.value, best=family == best, tooltip=method))
     return Table(
         columns=[truncate(one.name, 40) for one in measurements],
         descriptions=[_describe(one) for one in measurements],
@@ -165,7 +164,7 @@ def list_settings(results: ResultsView) -> list[tuple[str, str]]:
     same = "the same {:,.0f} characters of the test text for all families"
     settings.append(("likelihood", _format(get_number(of, "scored_characters"), same)))
     settings.append(("SHA-256 of this text", truncate(get_text(of, "scored_sha256"), 64)))
-    settings += [(f"task {truncate(task, 60)}", _describe_task(row)) for task, row in results.tasks().items()]
+    settings += [(f"task {truncate(task, 60)}", _describe_task(row)) for task, row in results.tasks.items()]
     seeds = "{:.0f} for tasks; models are trained once"
     settings.append(("seeds", _format(get_number(of, "seeds"), seeds)))
     machine, versions = (row if isinstance(row := of.get(key), dict) else {} for key in ("machine", "versions"))
