@@ -61,7 +61,7 @@ def build_finetuning_objective(
             raise ConfigError(f"tasks.{name}: this name is reserved; choose another one, without dots")
     if config.text_pairs == "bi_encoder":
         for name, task in tasks.items():
-            if task.kind not in ("pair", "similarity", "choice"):
+            if not TASKS[task.kind].compares_texts:
                 raise ConfigError(f"finetuning.text_pairs: {name} does not compare texts; remove this setting")
         encoder.input_format = "bi_encoder"
     if config.method == "cvt":

@@ -1,16 +1,15 @@
 """Base class of the task heads, which fit every family: they use only the layers, widths and pooling of an encoder."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from polyseme.batch import Batch, Encoded, LossOutput
+from polyseme.batch import IGNORED, Batch, Encoded, LossOutput
 from polyseme.datasets.records import Example
 from polyseme.errors import ConfigError
 from polyseme.models.base import Encoder
@@ -28,6 +27,7 @@ class Task(Objective, Generic[ExampleT, Prediction]):
     """A head that is trained on labelled examples, predicts, and scores predictions."""
 
     selection_metric: ClassVar[str]  # the score by which the better of two models is selected
+    class_weights: Sequence[float] = ()  # of the cross-entropy; by default all equal
 
     def __init__(self, name: str, config: FineTuningConfig, encoder: Encoder, features: Features | None = None) -> None:
         super().__init__()
@@ -60,8 +60,10 @@ class Task(Objective, Generic[ExampleT, Prediction]):
         raise NotImplementedError
 
     def compare(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Compute the summed loss and the number of correct predictions."""
-        raise NotImplementedError
+        """Compute the summed loss, by default the cross-entropy, and the number of correct predictions."""
+        weight = scores.new_tensor(self.class_weights) if self.class_weights else None
+        loss = F.cross_entropy(scores, labels, weight=weight, ignore_index=IGNORED, reduction="sum")
+        return loss, (scores.argmax(-1) == labels).sum()
 
     @torch.inference_mode()
     def predict(self, encoder: Encoder, source: TaskDataset) -> list[Prediction]:

@@ -1,21 +1,17 @@
 """Text classification and sentence-pair classification."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
 
-import torch.nn.functional as F
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
 from polyseme.batch import IGNORED
-from polyseme.datasets.labelled_files import find_labels
 from polyseme.datasets.task_schemas import ClassifyExample, PairExample
 from polyseme.models.base import Encoder
-from polyseme.tasks.config import FineTuningConfig, TaskConfig, hf_labels
+from polyseme.tasks.config import FineTuningConfig, LabelsConfig
 from polyseme.tasks.inputs.dataset import Instance
 from polyseme.tasks.metrics import accuracy, macro_f1, matthews
 from polyseme.tasks.spec import LinearProbe, TaskSpec, always
@@ -27,23 +23,14 @@ BALANCED = "balanced"
 ClassExample = ClassifyExample | PairExample
 
 
-class TextClassificationConfig(TaskConfig):
-    """The classes."""
+class TextClassificationConfig(LabelsConfig):
+    """The classes and their weights."""
 
     kind: Literal["classify", "pair"] = "classify"
-    labels: tuple[str, ...] = Field(min_length=2)
     weights: tuple[float, ...] = ()  # of the loss, by class; or "balanced"; by default all equal
 
-    @classmethod
-    def infer_config(cls, examples: Sequence[ClassExample]) -> dict[str, Any]:
-        return {"labels": find_labels(examples)}
-
-    @property
-    def hf_settings(self) -> dict[str, Any]:
-        return hf_labels(self.labels)
-
     @model_validator(mode="after")
-    def _a_weight_per_label(self) -> TextClassificationConfig:
+    def _a_weight_per_label(self) -> Self:
         if self.weights and len(self.weights) != len(self.labels):
             raise ValueError(f"weights: {len(self.weights)} for {len(self.labels)} labels; give one for each")
         return self
@@ -77,15 +64,10 @@ class TextClassification(TextTask[ClassExample, ClassPrediction]):
         num_texts = 2 if config.kind == "pair" else 1
         super().__init__(name, finetuning, encoder, len(config.labels), num_texts=num_texts)
         self.labels = {label: number for number, label in enumerate(config.labels)}
-        self.weights = config.weights
+        self.class_weights = config.weights
 
     def target(self, example: ClassExample) -> int:
         return self.labels.get(example.label, IGNORED)
-
-    def compare(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        weight = scores.new_tensor(self.weights) if self.weights else None
-        loss = F.cross_entropy(scores, labels, weight=weight, ignore_index=IGNORED, reduction="sum")
-        return loss, (scores.argmax(-1) == labels).sum()
 
     def decode(self, instances: Sequence[Instance], scores: Sequence[Tensor]) -> ClassPrediction:
         probabilities = dict(zip(self.labels, scores[0].softmax(-1).tolist(), strict=True))
@@ -116,15 +98,12 @@ TEXT = TaskSpec(
     use="classification",
     endpoint="classify",
 )
-PAIR = TaskSpec(
+PAIR = replace(
+    TEXT,
     kind="pair",
     display_name="sentence-pair classification",
     Example=PairExample,
-    Config=TextClassificationConfig,
-    Head=TextClassification,
-    metric=always("accuracy"),
-    closed_labels=True,
-    majority_baseline=True,
+    compares_texts=True,
     probe=LinearProbe(inputs="pair"),
     use="pair_classification",
     endpoint="pair",

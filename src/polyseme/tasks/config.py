@@ -1,13 +1,13 @@
 """Settings of a fine-tuning and of its tasks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field
 
 from polyseme.config import Config
+from polyseme.datasets.labelled_files import find_labels
+from polyseme.datasets.records import Example
 
 Method = Literal["full", "frozen", "mix", "gradual", "cvt"]
 
@@ -49,6 +49,20 @@ class TaskConfig(Config):
     def calibrated(self, scores: Mapping[str, float]) -> Self:
         """Return the settings with those that were tuned on the dev set, given its scores."""
         return self
+
+
+class LabelsConfig(TaskConfig):
+    """The labels of a classification or sequence-labelling task."""
+
+    labels: tuple[str, ...] = Field(min_length=2)
+
+    @classmethod
+    def infer_config(cls, examples: Sequence[Example]) -> dict[str, Any]:
+        return {"labels": find_labels(examples)}
+
+    @property
+    def hf_settings(self) -> dict[str, Any]:
+        return hf_labels(self.labels)
 
 
 def hf_labels(labels: Sequence[str]) -> dict[str, Any]:

@@ -5,8 +5,6 @@ the full prediction of a task is the target of four auxiliary heads, each of whi
 states. That improves the lower LSTM, and with it the full prediction.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, cast

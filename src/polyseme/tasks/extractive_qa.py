@@ -4,8 +4,6 @@ Every token is scored as the start and as the end of the answer (Devlin et al., 
 texts separately combine the pooled question with each token of the passage.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
@@ -18,7 +16,7 @@ from torch import Tensor, nn
 from polyseme.batch import IGNORED, Batch, Encoded
 from polyseme.corpora.scripts import is_chinese
 from polyseme.datasets.qa_windows import PassageWindows, PredictedAnswer, PredictedAnswers
-from polyseme.datasets.task_schemas import SpanExample
+from polyseme.datasets.squad import SpanExample
 from polyseme.models.base import Encoder
 from polyseme.tasks.base import Task
 from polyseme.tasks.config import FineTuningConfig, TaskConfig
@@ -163,10 +161,8 @@ class ExtractiveQa(Task[SpanExample, AnswerPrediction]):
         scores: Tensor = self.head(tokens)
         return scores.transpose(1, 2).masked_fill(~mask[:, None], float("-inf"))  # (instances, 2, T)
 
-    def compare(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        scores, labels = scores.flatten(0, 1), labels.flatten()
-        loss = F.cross_entropy(scores, labels, ignore_index=IGNORED, reduction="sum")
-        return loss, (scores.argmax(-1) == labels).sum()
+    def compare(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
+        return super().compare(scores.flatten(0, 1), labels.flatten())
 
     def decode(self, instances: Sequence[PassageInstance], scores: Sequence[Tensor]) -> AnswerPrediction:
         starts, ends = ([of_row[index].numpy() for of_row in scores] for index in (0, 1))

@@ -1,7 +1,5 @@
 """The objective of a fine-tuning: the heads of its tasks on one encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Metrics of classification, regression, sequence labelling and question answering."""
 
-from __future__ import annotations
-
 import math
 import re
 import string
@@ -10,7 +8,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import chain
-from typing import Literal, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,8 +37,8 @@ class Counts:
     num_predicted: int = 0
     num_gold: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
+    def __add__(self, other: Self) -> Self:
+        return type(self)(
             num_correct=self.num_correct + other.num_correct,
             num_predicted=self.num_predicted + other.num_predicted,
             num_gold=self.num_gold + other.num_gold,

@@ -1,24 +1,20 @@
 """Multiple choice: which of several texts continues another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch.nn.functional as F
 from torch import Tensor
 
-from polyseme.batch import IGNORED, Batch, Encoded
+from polyseme.batch import Batch, Encoded
 from polyseme.datasets.task_schemas import ChoiceExample
 from polyseme.models.base import Encoder
-from polyseme.tasks.base import Task
 from polyseme.tasks.config import FineTuningConfig, TaskConfig
 from polyseme.tasks.inputs.dataset import Instance
 from polyseme.tasks.inputs.input_formatter import InputFormatter
 from polyseme.tasks.metrics import accuracy
 from polyseme.tasks.spec import TaskSpec, always
-from polyseme.tasks.text_level import text_features, text_head, text_vectors
+from polyseme.tasks.text_level import TextTask
 
 
 class MultipleChoiceConfig(TaskConfig):
@@ -50,34 +46,24 @@ class ChoicePrediction:
         return {"choice": str(self.choice), "chosen": example.choices[self.choice], "probability": probability}
 
 
-class MultipleChoice(Task[ChoiceExample, ChoicePrediction]):
+class MultipleChoice(TextTask[ChoiceExample, ChoicePrediction]):
     """A score per choice, normalized over the choices of an example."""
 
     selection_metric = "accuracy"
 
     def __init__(self, name: str, config: MultipleChoiceConfig, finetuning: FineTuningConfig, encoder: Encoder) -> None:
-        super().__init__(name, finetuning, encoder, text_features(finetuning, encoder, num_texts=2))
-        self.head = text_head(finetuning, encoder, self.features, 1, num_texts=2)
+        super().__init__(name, finetuning, encoder, 1, num_texts=2)
 
-    def instances(self, formatter: InputFormatter, examples: Sequence[ChoiceExample]) -> list[Instance]:
-        groups: list[list[tuple[str, ...]]] = [
-            [(example.context, choice) for choice in example.choices]
-            if formatter.joins_pairs
-            else [(text,) for text in example.texts]
-            for example in examples
-        ]
-        return [
-            Instance(example=number, rows=rows, label=example.answer)
-            for number, (rows, example) in enumerate(zip(formatter.rows(groups), examples, strict=True))
-        ]
+    def rows(self, formatter: InputFormatter, example: ChoiceExample) -> list[tuple[str, ...]]:
+        if formatter.joins_pairs:
+            return [(example.context, choice) for choice in example.choices]
+        return super().rows(formatter, example)
+
+    def target(self, example: ChoiceExample) -> int:
+        return example.answer
 
     def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
-        vectors = text_vectors(self.features, encoder, encoded, batch.rows_per_example)
-        return self.head(vectors)[..., 0]  # type: ignore[no-any-return]
-
-    def compare(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        loss = F.cross_entropy(scores, labels, ignore_index=IGNORED, reduction="sum")
-        return loss, (scores.argmax(-1) == labels).sum()
+        return self.head(self.vectors(encoder, encoded, batch))[..., 0]  # type: ignore[no-any-return]
 
     def decode(self, instances: Sequence[Instance], scores: Sequence[Tensor]) -> ChoicePrediction:
         probabilities = tuple(scores[0].softmax(-1).tolist())
@@ -93,6 +79,7 @@ SPEC = TaskSpec(
     Example=ChoiceExample,
     Config=MultipleChoiceConfig,
     Head=MultipleChoice,
+    compares_texts=True,
     metric=always("accuracy"),
     majority_baseline=True,
     use="question_answering",

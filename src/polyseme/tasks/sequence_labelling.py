@@ -4,8 +4,6 @@ A word is predicted at its first token (Devlin et al., 2018, section 5.3), or at
 which have not seen all of it before. Sentences that are too long are split between words.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -13,16 +11,13 @@ from itertools import accumulate
 from typing import Any, Literal
 
 import numpy as np
-import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
 from polyseme.batch import IGNORED, Batch, Encoded
-from polyseme.datasets.labelled_files import find_labels
 from polyseme.datasets.task_schemas import TagExample
 from polyseme.models.base import Encoder
 from polyseme.tasks.base import Task
-from polyseme.tasks.config import FineTuningConfig, TaskConfig, hf_labels
+from polyseme.tasks.config import FineTuningConfig, LabelsConfig
 from polyseme.tasks.inputs.dataset import Instance
 from polyseme.tasks.inputs.input_formatter import InputFormatter, Token
 from polyseme.tasks.metrics import Counts, entity_counts, find_entities, marks_entities, tag_accuracy
@@ -34,19 +29,10 @@ from polyseme.tokenization.tokenizer import Tokens
 Word = tuple[str, int, int]  # with its start and end offset
 
 
-class SequenceLabellingConfig(TaskConfig):
+class SequenceLabellingConfig(LabelsConfig):
     """The tags."""
 
     kind: Literal["tag"] = "tag"
-    labels: tuple[str, ...] = Field(min_length=2)
-
-    @classmethod
-    def infer_config(cls, examples: Sequence[TagExample]) -> dict[str, Any]:
-        return {"labels": find_labels(examples)}
-
-    @property
-    def hf_settings(self) -> dict[str, Any]:
-        return hf_labels(self.labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,10 +135,9 @@ class SequenceLabelling(Task[TagExample, TagPrediction]):
     def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
         return self.head(self.features(encoded))  # type: ignore[no-any-return]
 
-    def compare(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    def compare(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:
         predicted = labels != IGNORED
-        scores, labels = scores[predicted], labels[predicted]
-        return F.cross_entropy(scores, labels, reduction="sum"), (scores.argmax(-1) == labels).sum()
+        return super().compare(scores[predicted], labels[predicted])
 
     def decode(self, instances: Sequence[SentenceInstance], scores: Sequence[Tensor]) -> TagPrediction:
         names, words = list(self.labels), []

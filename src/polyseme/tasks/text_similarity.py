@@ -1,7 +1,5 @@
 """Semantic text similarity: a score for two texts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,6 +14,7 @@ from polyseme.datasets.task_schemas import SimilarityExample
 from polyseme.models.base import Encoder
 from polyseme.tasks.config import FineTuningConfig, TaskConfig, hf_labels
 from polyseme.tasks.inputs.dataset import Instance
+from polyseme.tasks.inputs.input_formatter import InputFormatter
 from polyseme.tasks.metrics import pearson, spearman
 from polyseme.tasks.spec import LinearProbe, TaskSpec, always
 from polyseme.tasks.text_level import TextTask
@@ -57,11 +56,15 @@ class TextSimilarity(TextTask[SimilarityExample, SimilarityPrediction]):
     """Regression of the score, with a squared-error loss."""
 
     selection_metric = "spearman"
-    symmetric = True
 
     def __init__(self, name: str, config: TextSimilarityConfig, finetuning: FineTuningConfig, encoder: Encoder) -> None:
         super().__init__(name, finetuning, encoder, 1, num_texts=2)
         self.mean, self.deviation = config.mean, config.deviation
+
+    def rows(self, formatter: InputFormatter, example: SimilarityExample) -> list[tuple[str, ...]]:
+        rows = super().rows(formatter, example)
+        # The order of the texts has no meaning (Radford et al., 2018, section 3.3); the head adds up both.
+        return [*rows, example.texts[::-1]] if formatter.encoder.input_format == "delimited" else rows
 
     def target(self, example: SimilarityExample) -> float:
         if np.isnan(example.score):
@@ -87,6 +90,7 @@ SPEC = TaskSpec(
     Example=SimilarityExample,
     Config=TextSimilarityConfig,
     Head=TextSimilarity,
+    compares_texts=True,
     metric=always("spearman"),
     probe=LinearProbe(inputs="pair", regression=True),
     use="similarity",

@@ -11,14 +11,12 @@ its own learning rate changed the loss in nats per masked token from 5.62 to 3.8
 docstrings; a third of it to 4.41 and 5.44; a tenth of it to 4.98 and 5.05.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -117,7 +115,7 @@ class BaseModel:
             raise ConfigError(f"data.first_token: the base model has {first_token!r}; remove this setting")
         return recipe
 
-    def extended(self, texts: Iterable[str], num_words: int) -> BaseModel:
+    def extended(self, texts: Iterable[str], num_words: int) -> Self:
         """Add up to `num_words` words of some texts to the vocabulary."""
         if not num_words:
             return self

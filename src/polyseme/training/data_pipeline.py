@@ -1,7 +1,5 @@
 """From corpora to training data: corpus, tokenizer, token store, token source."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +20,7 @@ from polyseme.tokenization.masking_units import MaskingUnits
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.training import CACHE_VERSION
 from polyseme.training.optimization.budget import SIZES, choose_size
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipe import DataConfig, Recipe
 
 _SAMPLE_CHARACTERS = 2_000_000
 
@@ -138,13 +136,17 @@ def token_source(recipe: Recipe, tokenizer: Tokenizer, store: TokenStore) -> Tok
     )
 
 
-def absolute_paths(paths: Sequence[str]) -> list[str]:
-    """Make paths absolute; names of built-in samples stay as they are."""
-    absolute = []
-    for language, path in map(split_language_prefix, paths):
+def absolute_paths(data: DataConfig) -> dict[str, Any]:
+    """All paths of a recipe as absolute ones, by setting; names of built-in samples stay as they are."""
+
+    def absolute(path: str) -> str:
+        language, path = split_language_prefix(path)
         full = path if _is_sample(path) else str(Path(path).absolute())
-        absolute.append(f"{language}={full}" if language else full)
-    return absolute
+        return f"{language}={full}" if language else full
+
+    texts = {name: tuple(map(absolute, getattr(data, name))) for name in ("corpus", "dev", "target", "dev_target")}
+    files = {name: getattr(data, name) for name in ("lexicon", "entities")}
+    return texts | {name: path and str(Path(path).absolute()) for name, path in files.items()}
 
 
 def first_documents(corpus: Corpus) -> list[str]:

@@ -1,7 +1,5 @@
 """Fine-tuning: from a model and labelled data to a model that predicts."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import statistics
@@ -66,14 +64,6 @@ class FineTuningSession(TrainingSession):
     def start(cls, values: Mapping[str, Any], out: Path, base: BaseModel) -> Self:
         """Start a run in a new directory, with the settings that `plan_finetuning` made for a model."""
         check_unused(out)
-        session = cls.prepare(values, base)
-        session._fix_steps()
-        session.run = RunDirectory.create(out, session.recipe, session.tokenizer, first=session.learner)
-        return session
-
-    @classmethod
-    def prepare(cls, values: Mapping[str, Any], base: BaseModel) -> Self:
-        """Read the data and build the model: all of `start` but the run directory and the number of steps."""
         data = LabelledDataConfig.parse(values["data"], group="data")
         data = data.replace(
             train={name: str(Path(path).absolute()) for name, path in data.train.items()},
@@ -99,7 +89,10 @@ class FineTuningSession(TrainingSession):
             encoder.load_state_dict(base.encoder.state_dict())
         bi_encoder = recipe.finetuning.text_pairs == "bi_encoder"  # needs no delimiters
         tokenizer = base.tokenizer if bi_encoder else add_delimiters(encoder, base.tokenizer)
-        return cls(dataclasses.replace(recipe, model=encoder.config), tokenizer, encoder, labelled)
+        session = cls(dataclasses.replace(recipe, model=encoder.config), tokenizer, encoder, labelled)
+        session._fix_steps()
+        session.run = RunDirectory.create(out, session.recipe, session.tokenizer, first=session.learner)
+        return session
 
     @classmethod
     def load_recipe(cls, folder: Path) -> FineTuningRecipe:
@@ -181,7 +174,7 @@ class FineTuningSession(TrainingSession):
         tasks = {
             name: task.calibrated(found[name]) if name in found else task for name, task in self.recipe.tasks.items()
         }
-        extra = self._hf_settings()
+        extra = {"pad_token_id": self.tokenizer.specials.pad, **self._hf_settings()}
         write_model(folder, family=self.recipe.family, encoder=self.encoder, heads=self.objective, extra=extra)
         self.tokenizer.save(folder, max_length=self.recipe.model.max_length)
         labels = {name: task.model_dump() for name, task in tasks.items()}
@@ -198,12 +191,11 @@ class FineTuningSession(TrainingSession):
         return CONFIG, WEIGHTS, RECIPE, LABELS, SCORES, "tokenizer.json", "tokenizer_config.json"
 
     def _hf_settings(self) -> dict[str, Any]:
-        """Further settings of config.json; transformers has heads on the top layer only, and one per model."""
-        settings: dict[str, Any] = {"pad_token_id": self.tokenizer.specials.pad}
+        """Settings of transformers, which has heads on the top layer only, and one per model."""
         tasks, config = list(self.recipe.tasks.values()), self.recipe.finetuning
         if len(tasks) > 1 or config.method not in ("full", "gradual") or config.text_pairs == "bi_encoder":
-            return settings | {"architectures": []}
-        return settings | tasks[0].hf_settings
+            return {"architectures": []}
+        return tasks[0].hf_settings
 
     def _fix_steps(self) -> None:
         """Convert the budget to a number of steps, once, so that a resumed run has the same."""
@@ -212,18 +204,15 @@ class FineTuningSession(TrainingSession):
         tokens_per_step = self.source.num_tokens / num_batches
         steps = budget.steps(tokens_per_step=tokens_per_step, tokens_per_epoch=self.source.num_tokens)
         if steps is None:
-            steps = self._steps_in(budget.amount)
+            found = self.measure_step_time(measured_seconds(config.budget))
+            before = time.perf_counter()
+            self._score(self.dev)
+            validation = time.perf_counter() - before
+            left = budget.amount - found.spent - (NUM_EVALUATIONS + 1) * validation
+            steps = max(1, int(left / found.seconds))
         unfreeze_every = config.unfreeze_every
         if self.recipe.finetuning.method == "gradual" and not unfreeze_every:
             # One epoch per layer group, but at least half of the steps train all of them.
             unfreeze_every = max(1, min(num_batches, steps // (2 * len(self.encoder.layer_groups()))))
         config = config.replace(steps=steps, unfreeze_every=unfreeze_every)
         self.recipe = dataclasses.replace(self.recipe, training=config)
-
-    def _steps_in(self, seconds: float) -> int:
-        found = self.measure_step_time(measured_seconds(self.recipe.training.budget))
-        before = time.perf_counter()
-        self._score(self.dev)
-        validation = time.perf_counter() - before
-        left = seconds - found.spent - (NUM_EVALUATIONS + 1) * validation
-        return max(1, int(left / found.seconds))

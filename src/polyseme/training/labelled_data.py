@@ -1,7 +1,5 @@
 """Labelled data of a fine-tuning run: training, dev and unlabelled examples by task."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Build what a recipe describes: encoder, objective and learner."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

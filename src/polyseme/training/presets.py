@@ -1,7 +1,5 @@
 """The shipped presets: one TOML file per family in `polyseme/presets`."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib import resources
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pretrained word embeddings as fixed inputs of a model (CoVe)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Pretraining and continued pretraining: from raw text to a model directory."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import functools
@@ -11,12 +9,14 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
+from polyseme.batch import Batch
 from polyseme.datasets.token_store import TokenStore, build_or_load_store
 from polyseme.errors import ConfigError, DataError
-from polyseme.families import FAMILIES
+from polyseme.families import FAMILIES, build_objective
 from polyseme.learner import Learner, Step
 from polyseme.models.base import Encoder
 from polyseme.models.initialization.initializers import initialize_from_parallel_text
+from polyseme.objectives.joint import JointObjective
 from polyseme.objectives.sources import TokenSource
 from polyseme.step_schedule import NUM_MILESTONES
 from polyseme.system.atomic_io import write_file
@@ -37,6 +37,7 @@ from polyseme.training.data_pipeline import (
 )
 from polyseme.training.model_building import build_encoder, build_learner, decoder_of
 from polyseme.training.optimization.budget import Budget
+from polyseme.training.optimization.gradient_learner import draw
 from polyseme.training.optimization.optimizer_config import TrainingConfig
 from polyseme.training.pretrained_embeddings import PretrainedEmbeddings
 from polyseme.training.recipe import RECIPE, Recipe
@@ -44,7 +45,7 @@ from polyseme.training.resources import Throughput, check_memory, measured_secon
 from polyseme.training.session import TrainingSession, Watch
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.model_card import write_card
-from polyseme.training.storage.model_dir import CONFIG, WEIGHTS, write_model
+from polyseme.training.storage.model_dir import CONFIG, WEIGHTS, meta_device, write_model
 from polyseme.training.storage.run_dir import RunDirectory, check_unused
 
 _DEV_BATCH_TOKENS = 4096
@@ -78,42 +79,25 @@ class PretrainingSession(TrainingSession):
     def start(
         cls,
         recipe: Recipe,
-        out: Path,
+        out: Path | None,
         *,
         base: BaseModel | None = None,
         num_words: int = 0,
         vectors: PretrainedEmbeddings | None = None,
         watch: Watch = nullcontext,
     ) -> Self:
-        """Start a run in a new directory.
+        """Read the text, build the model and start a run in a new directory.
 
         Args:
             recipe: All settings.
-            out: The run directory, which must not exist or be empty.
+            out: The run directory, which must not exist or be empty; None for a session whose steps are only timed.
             base: Model to continue pretraining from.
             num_words: Words of the text to add to its vocabulary, at most.
             vectors: Pretrained token embeddings, for families that need them.
             watch: Context manager around reading the text, which can show its progress.
         """
-        check_unused(out)
-        session = cls.prepare(recipe, base=base, num_words=num_words, vectors=vectors, watch=watch)
-        steps = session._steps_of_budget()
-        session._fix_steps(steps, None if steps else session._measure_throughput())
-        first = session.learner if base or vectors else None
-        session.run = RunDirectory.create(out, session.recipe, session.tokenizer, first=first)
-        return session
-
-    @classmethod
-    def prepare(
-        cls,
-        recipe: Recipe,
-        *,
-        base: BaseModel | None = None,
-        num_words: int = 0,
-        vectors: PretrainedEmbeddings | None = None,
-        watch: Watch = nullcontext,
-    ) -> Self:
-        """Read the text and build the model: all of `start` but the run directory and the number of steps."""
+        if out is not None:
+            check_unused(out)
         if recipe.training.base_model and base is None:
             raise ConfigError("training.base_model: to continue pretraining, use polyseme adapt MODEL")
         if FAMILIES[recipe.family].needs_pretrained_embeddings and not (base or vectors):
@@ -140,15 +124,7 @@ class PretrainingSession(TrainingSession):
         recipe = dataclasses.replace(
             recipe,
             model=recipe.model.replace(vocab_size=base.vocab_size if base else tokenizer.vocab_size),
-            data=recipe.data.replace(
-                corpus=absolute_paths(recipe.data.corpus),
-                dev=absolute_paths(recipe.data.dev),
-                target=absolute_paths(recipe.data.target),
-                dev_target=absolute_paths(recipe.data.dev_target),
-                lexicon=recipe.data.lexicon and str(Path(recipe.data.lexicon).absolute()),
-                entities=recipe.data.entities and str(Path(recipe.data.entities).absolute()),
-                fingerprint=store.fingerprint,
-            ),
+            data=recipe.data.replace(**absolute_paths(recipe.data), fingerprint=store.fingerprint),
         )
         session = cls(recipe, tokenizer, store, dev)
         if base:
@@ -157,6 +133,11 @@ class PretrainingSession(TrainingSession):
             vectors.load_into(session.encoder, tokenizer)
             if recipe.training.initialization == "fast":
                 initialize_from_parallel_text(session.encoder, decoder_of(session.objective), store)
+        if out is not None:
+            steps = session._steps_of_budget()
+            session._fix_steps(steps, None if steps else session._measure_throughput())
+            first = session.learner if base or vectors else None
+            session.run = RunDirectory.create(out, session.recipe, session.tokenizer, first=first)
         return session
 
     @classmethod
@@ -302,6 +283,22 @@ class PretrainingSession(TrainingSession):
         if config.processor_seconds and not config.milestones and steps >= NUM_MILESTONES:
             config = config.replace(milestones=config.step_schedule.with_first_milestone().milestones)
         self.recipe = dataclasses.replace(self.recipe, training=config)
+
+
+def draw_batch(out: Path, step: int, *, watch: Watch = nullcontext) -> tuple[Batch, Tokenizer, JointObjective]:
+    """Rebuild the batch of a step of a run, counted from 0, without its model; with its tokenizer and objective."""
+    recipe, tokenizer = Recipe.load(out), Tokenizer.load(out)
+    if not recipe.objective.by_gradient:
+        raise ConfigError(f"{recipe.family} is trained on running text, without batches; give a run of another family")
+    total_steps = recipe.training.step_schedule.total_steps
+    if step >= total_steps:
+        raise ConfigError(f"{out} has {total_steps:,} steps, counted from 0; choose a --step below that")
+    corpus, _ = open_corpora(recipe)
+    with watch(corpus):
+        store = reopen_store(out, recipe, corpus, tokenizer)
+    with meta_device():
+        objective = build_objective(recipe.objective, FAMILIES[recipe.family](recipe.model), tokenizer.specials)
+    return draw(objective, token_source(recipe, tokenizer, store), recipe.training, step), tokenizer, objective
 
 
 def _num_batches(source: TokenSource, tokens: int) -> int:

@@ -1,7 +1,5 @@
 """A recipe: all settings of a training run, with every default written out."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

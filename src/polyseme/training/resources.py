@@ -1,7 +1,5 @@
 """Memory and time that training takes on this machine."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections.abc import Callable
@@ -53,7 +51,7 @@ def measure_size(recipe: Recipe) -> ModelSize:
     return ModelSize(parameters, 16 * parameters + activations + logits + batch)
 
 
-def check_memory(recipe: Recipe) -> ModelSize:
+def check_memory(recipe: Recipe) -> None:
     """Raise an error if training needs more memory than this machine has."""
     needed, free = measure_size(recipe), available_memory()
     if needed.memory > free:
@@ -62,7 +60,6 @@ def check_memory(recipe: Recipe) -> ModelSize:
             f"{format_bytes(free)} are free; choose a smaller --size, or reduce model.width, "
             "model.vocab_size or training.micro_batch_tokens"
         )
-    return needed
 
 
 @dataclass(frozen=True, kw_only=True)

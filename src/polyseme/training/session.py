@@ -1,7 +1,5 @@
 """A training run from start to finish: the part that pretraining and fine-tuning have in common."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import time

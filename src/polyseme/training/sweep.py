@@ -1,7 +1,5 @@
 """Repetition of a fine-tuning over random seeds and numbers of labelled examples."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Sequence
@@ -62,13 +60,11 @@ def plan_sweep(out: Path, labels: Sequence[int], seeds: Sequence[int]) -> list[S
 
 def parse_label_counts(text: str) -> list[int]:
     """Parse numbers of labels such as 100,300,all; 0 stands for all."""
-    numbers = []
-    for part in text.split(","):
-        part = part.strip()
+    parts = [part.strip() for part in text.split(",")]
+    for part in parts:
         if part != "all" and not (part.isdecimal() and int(part) > 0):
             raise ConfigError(f"--labels {part!r:.30}: give numbers of examples, such as 100,300,all")
-        numbers.append(0 if part == "all" else int(part))
-    return numbers
+    return [0 if part == "all" else int(part) for part in parts]
 
 
 def summarize(out: Path, runs: Sequence[SweepRun]) -> list[SweepMetric]:
@@ -80,18 +76,20 @@ def summarize(out: Path, runs: Sequence[SweepRun]) -> list[SweepMetric]:
     metrics = [SweepMetric(num_labels=number, name=name, values=found) for (number, name), found in values.items()]
     rows = [
         {
-            "labels": metric.num_labels or "all",
-            "metric": metric.name,
-            "mean": metric.mean,
-            "deviation": metric.deviation,
-            "values": metric.values,
+            "labels": m.num_labels or "all",
+            "metric": m.name,
+            "mean": m.mean,
+            "deviation": m.deviation,
+            "values": m.values,
         }
-        for metric in metrics
+        for m in metrics
     ]
     write_file(out / SUMMARY, json.dumps(rows, indent=2) + "\n")
     curve = [metric for metric in metrics if metric.name == SELECTION_METRIC]
     if len(curve) > 1:
-        points = [Point(metric.num_labels or _num_examples(runs), metric.mean, metric.deviation) for metric in curve]
+        # The number of examples of a run with all labels.
+        total = next((read_json(run.folder / SCORES)["examples"] for run in runs if not run.num_labels), 0)
+        points = [Point(metric.num_labels or total, metric.mean, metric.deviation) for metric in curve]
         sizes = [point.x for point in points]
         ends = [point.y + sign * point.error for point in points for sign in (-1, 1)]
         chart = Chart(
@@ -102,9 +100,3 @@ def summarize(out: Path, runs: Sequence[SweepRun]) -> list[SweepMetric]:
         )
         write_file(out / CURVE, chart.render([chart.line(points, 0)], "Label efficiency", file=True))
     return metrics
-
-
-def _num_examples(runs: Sequence[SweepRun]) -> int:
-    """Number of examples of a run with all labels."""
-    run = next(run for run in runs if not run.num_labels)
-    return int(read_json(run.folder / SCORES)["examples"])

@@ -12,7 +12,6 @@ from tests.tasks.synthetic_examples import ANIMALS, COLOURS, examples, majority,
 
 from polyseme.tasks.networks.bcn import BiattentiveNetwork, attend
 from polyseme.tasks.networks.heads import MaxoutHead
-from polyseme.tasks.text_level import text_vectors
 
 
 def test_attention():
@@ -44,7 +43,7 @@ def test_equations_of_the_paper(kind, group):
     assert batch.rows_per_example == group and not batch.mask.all()
     features, encoded = model.task.features.eval(), model.encoder.eval()(batch)
     assert isinstance(features, BiattentiveNetwork)
-    found = text_vectors(features, model.encoder, encoded, group)
+    found = model.task.vectors(model.encoder, encoded, batch)
     assert found.shape == (4, max(1, group - 1), features.pooled_width)
 
     words = []

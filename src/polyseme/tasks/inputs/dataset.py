@@ -1,7 +1,5 @@
 """Examples of a task as batches of about the same length, a pure function of seed and step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -65,7 +63,7 @@ class TaskDataset:
         """Tokens of the longest row."""
         return max(len(row.ids) for instance in self.instances for row in instance.rows)
 
-    def with_shorter_sequences(self, divisor: int) -> TaskDataset:
+    def with_shorter_sequences(self, divisor: int) -> Self:
         """Return the dataset unchanged: the length of examples is given."""
         return self
 

@@ -5,8 +5,6 @@ delimited      start a delimiter b extract, with three new tokens (Radford et al
 bi_encoder     each text as a sequence of its own, with its special tokens if it has any
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice

@@ -1,10 +1,9 @@
 """Batches of several tasks: each step has a batch of one of them (Liu et al., 2019)."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class MultiTaskDataset:
         """Tokens of the longest row."""
         return max(source.length for source in self.sources.values())
 
-    def with_shorter_sequences(self, divisor: int) -> MultiTaskDataset:
+    def with_shorter_sequences(self, divisor: int) -> Self:
         """Return the dataset unchanged: the length of examples is given."""
         return self
 

@@ -4,8 +4,6 @@ Each word of a text attends to the words of the other text, and a second LSTM re
 attended to. A single text attends to itself.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

@@ -1,7 +1,5 @@
 """Inputs of a task head: the top layer of an encoder, or a network of the task's own on its layers."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence

@@ -1,7 +1,5 @@
 """Output layers: vectors to scores."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import torch

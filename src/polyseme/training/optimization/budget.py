@@ -1,11 +1,9 @@
 """Training budgets (`10m`, `500steps`, `2Mtokens`, `3epochs`) and the model size that fits one."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator
 
@@ -23,7 +21,7 @@ class Budget:
     unit: Literal["seconds", "steps", "tokens", "epochs"]
 
     @classmethod
-    def parse(cls, text: str) -> Budget:
+    def parse(cls, text: str) -> Self:
         """Parse `90s`, `10m`, `2h`, `500steps`, `2Mtokens` or `3epochs`."""
         match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*(?:([smh])|([kMG]?)(step|token|epoch)s?)", text.strip())
         if match is None or float(match[1]) == 0:

@@ -1,12 +1,11 @@
 """Training by gradient descent, for every family and objective that has gradients."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from polyseme.batch import Batch
 from polyseme.errors import ConfigError, TrainingError
-from polyseme.learner import LearnerState, Step, Values
+from polyseme.learner import LearnerState, Step
 from polyseme.models.base import Encoder
 from polyseme.objectives.base import Objective
 from polyseme.objectives.joint import JointObjective
@@ -38,6 +37,7 @@ from polyseme.training.optimization.weight_averaging import WeightAveraging
 logger = logging.getLogger(__name__)
 
 _MAX_BAD_STEPS = 3
+_COUNTERS = ("steps_done", "tokens", "seconds", "processor_seconds", "bad_steps", "micro_batch_tokens")
 
 Source = TokenSource | TaskDataset | MultiTaskDataset
 
@@ -79,16 +79,14 @@ class GradientLearner:
     def steps(self) -> Generator[Step, None, None]:
         """Train, one step per iteration; the next batch is prepared in another thread."""
         with self.replicas, ThreadPoolExecutor(max_workers=1, thread_name_prefix="batches") as thread:
-            next_batch = self._submit(thread, self.steps_done)
+            draw_step = partial(draw, self.objective, self.source)
+            next_batch = thread.submit(draw_step, self.config, self.steps_done)
             while self.steps_done < self.total_steps:
                 started = time.perf_counter(), time.process_time()
                 batch = next_batch.result()
                 if self.steps_done + 1 < self.total_steps:
-                    next_batch = self._submit(thread, self.steps_done + 1)
+                    next_batch = thread.submit(draw_step, self.config, self.steps_done + 1)
                 yield self._train_step(batch, started)
-
-    def _submit(self, thread: ThreadPoolExecutor, step: int) -> Future[Batch]:
-        return thread.submit(draw, self.objective, self.source, self.config, step)
 
     def _train_step(self, batch: Batch, started: tuple[float, float]) -> Step:
         learning_rate = learning_rate_at(self.config, self.steps_done) * batch.length_ratio
@@ -101,9 +99,9 @@ class GradientLearner:
         finite = bool(torch.isfinite(norm))
         if finite:
             self.optimizer.step()
-            if self.config.optimizer == "nt-asgd":
-                self.averaging.step()
-            elif is_averaged(self.config, self.steps_done):
+            nt_asgd = self.config.optimizer == "nt-asgd"
+            averages = self.averaging.means if nt_asgd else is_averaged(self.config, self.steps_done)
+            if averages:
                 self.averaging.add()
             self.bad_steps = 0
         else:
@@ -128,7 +126,8 @@ class GradientLearner:
         """Compute the gradient of a batch, in smaller micro-batches if memory runs out; return the mean losses."""
         while True:
             try:
-                torch.manual_seed(_dropout_seed(self.config.seed, self.steps_done))
+                seed = np.random.SeedSequence([self.config.seed, 3, self.steps_done]).generate_state(1, np.uint64)[0]
+                torch.manual_seed(int(seed >> np.uint64(1)))
                 rows = with_recurrent_state(self.encoder, batch, self.recurrent_state)
                 results = self.replicas.accumulate(rows, partial(self._backward, batch.counts))
                 states = [state for _, of_part in results for state in of_part]
@@ -137,7 +136,8 @@ class GradientLearner:
                 }
                 return {name: sum(sums[name] for sums, _ in results) for name in batch.counts}
             except (MemoryError, RuntimeError) as error:
-                if not _out_of_memory(error):
+                out_of_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
+                if not out_of_memory and "can't allocate memory" not in str(error):
                     raise
                 self._halve_micro_batch()
 
@@ -214,17 +214,10 @@ class GradientLearner:
             for name, weight in self.weights.items()
             for moment, tensor in self.optimizer.state.get(weight, {}).items()
         }
-        values: Values = {
-            "steps_done": self.steps_done,
-            "tokens": self.tokens,
-            "seconds": self.seconds,
-            "processor_seconds": self.processor_seconds,
-            "bad_steps": self.bad_steps,
-            "micro_batch_tokens": self.micro_batch_tokens,
-        }
         weights = {name: tensor.detach() for name, tensor in {**self.weights, **self.statistics}.items()}
         optional = {"recurrent_state": dict(self.recurrent_state), "averages": self.averaging.state()}
         present = {name: group for name, group in optional.items() if group}
+        values = {name: getattr(self, name) for name in _COUNTERS}
         return LearnerState(tensors={"weights": weights, "optimizer": moments, **present}, values=values)
 
     def restore(self, state: LearnerState) -> None:
@@ -236,12 +229,8 @@ class GradientLearner:
         recurrent_state = state.tensors.get("recurrent_state", {})
         self.recurrent_state = {name: tensor.to(self.device) for name, tensor in recurrent_state.items()}
         self.averaging.restore(state.tensors.get("averages", {}))
-        self.steps_done = int(state.values["steps_done"])
-        self.tokens = int(state.values["tokens"])
-        self.seconds = float(state.values["seconds"])
-        self.processor_seconds = float(state.values["processor_seconds"])
-        self.bad_steps = int(state.values["bad_steps"])
-        self.micro_batch_tokens = int(state.values["micro_batch_tokens"])
+        for name in _COUNTERS:
+            setattr(self, name, state.values[name])
 
 
 @torch.no_grad()
@@ -261,11 +250,7 @@ def _optimizer(
     """
     layer_groups = layer_group_weights(encoder)
     multipliers = layer_learning_rates(1.0, len(layer_groups), divisor=config.layer_lr_divisor)
-    by_weight = {
-        id(weight): multiplier
-        for weights_of_group, multiplier in zip(layer_groups, multipliers, strict=True)
-        for weight in weights_of_group
-    }
+    by_weight = {id(w): rate for group, rate in zip(layer_groups, multipliers, strict=True) for w in group}
     if not isinstance(objective, FineTuningObjective):
         by_weight.pop(id(encoder.tokens.weight), None)
     groups: dict[tuple[float, bool], list[Tensor]] = {}
@@ -303,9 +288,7 @@ def evaluate(encoder: Encoder, objective: Objective, source: Source, *, num_batc
     """Compute mean losses and accuracies by loss term on the first batches of a text, which are always the same."""
     encoder.eval()
     objective.eval()
-    sums: dict[str, float] = {}
-    counts: dict[str, int] = {}
-    correct: dict[str, float] = {}
+    sums, counts, correct = (defaultdict[str, float](float) for _ in range(3))
     state: Mapping[str, Tensor] = {}
     with torch.inference_mode():
         for step in range(num_batches):
@@ -313,18 +296,10 @@ def evaluate(encoder: Encoder, objective: Objective, source: Source, *, num_batc
             output = objective(encoder, with_recurrent_state(encoder, batch, state))
             state = output.state.recurrent_state if output.state else {}
             for name, loss in output.losses.items():
-                sums[name] = sums.get(name, 0.0) + loss.item()
-                counts[name] = counts.get(name, 0) + batch.counts[name]
+                sums[name] += loss.item()
+                counts[name] += batch.counts[name]
             for name, number in output.correct.items():
-                correct[name] = correct.get(name, 0.0) + number.item()
+                correct[name] += number.item()
     metrics = {name: sums[name] / max(1, counts[name]) for name in sums}
     metrics |= {f"{name}_accuracy": correct[name] / max(1, counts[name]) for name in correct}
     return metrics | objective.metrics(metrics, source)
-
-
-def _dropout_seed(seed: int, step: int) -> int:
-    return int(np.random.SeedSequence([seed, 3, step]).generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

@@ -1,7 +1,5 @@
 """Schedules as pure functions of the step: learning rate, unfreezing, sequence length, checkpoint averaging."""
 
-from __future__ import annotations
-
 import math
 
 from polyseme.training.optimization.optimizer_config import TrainingConfig

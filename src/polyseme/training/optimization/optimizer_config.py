@@ -1,7 +1,5 @@
 """Settings of the optimizer, its schedules and the budget: group `training` of a recipe."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Literal
 
@@ -17,12 +15,8 @@ class TrainingConfig(Config):
 
     budget: BudgetText = "10m"  # how long to train
     steps: int = Field(0, ge=0)  # number of steps; computed from the budget when the run starts, then fixed
-    processor_seconds: float = Field(
-        0.0, ge=0
-    )  # CPU time, of all cores, to adapt the number of steps to; 0: fixed steps
-    milestones: tuple[
-        int, ...
-    ] = ()  # steps at which each tenth of the run ended, where the number of steps was adapted
+    processor_seconds: float = Field(0.0, ge=0)  # CPU time of all cores to adapt the steps to; 0: fixed steps
+    milestones: tuple[int, ...] = ()  # steps at which each tenth of the run ended, where their number was adapted
     seed: int = Field(0, ge=0, lt=2**32)
     initialization: Literal["paper", "fast"] = "paper"  # as published, or from corpus statistics to converge sooner
     base_model: str = ""  # model directory whose weights training continues from

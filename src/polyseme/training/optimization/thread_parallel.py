@@ -4,12 +4,9 @@ The operations of a small model are too short to be split between cores: two thr
 are hardly faster than one. Replicas have gradients of their own and synchronize once per step.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Self, TypeVar
 
 import torch
@@ -53,7 +50,7 @@ class ThreadReplicas:
             )
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._threads:
             self._threads.shutdown()
         self.freeze(0)

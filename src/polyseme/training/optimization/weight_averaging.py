@@ -6,8 +6,6 @@ used; SGD itself continues unchanged. Polyak and Juditsky (1992) show that this 
 schedule. Checkpoint averaging takes the mean of a few checkpoints near the end.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -30,17 +28,10 @@ class WeightAveraging:
 
     def on_validation_loss(self, dev_loss: float) -> None:
         """Start averaging if the loss did not improve on the minimum before the last `patience` validations."""
-        if not math.isfinite(dev_loss):
-            return
-        before = self.dev_losses[: -self.patience]
-        if not self.means and before and dev_loss > min(before):
-            self.add()
-        self.dev_losses.append(dev_loss)
-
-    def step(self) -> None:
-        """Add the weights of a step to the mean, once averaging has started."""
-        if self.means:
-            self.add()
+        if math.isfinite(dev_loss):
+            if not self.means and dev_loss > min(self.dev_losses[: -self.patience], default=math.inf):
+                self.add()
+            self.dev_losses.append(dev_loss)
 
     @torch.no_grad()
     def add(self) -> None:

@@ -1,7 +1,5 @@
 """Checkpoints: each is a folder that is written atomically, with a checksum of every file."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

@@ -1,8 +1,7 @@
 """The history of a run: one JSON object per line, with losses, learning rate, timing and validation metrics."""
 
-from __future__ import annotations
-
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,8 @@ def read_history(folder: Path) -> list[dict[str, Any]]:
     except FileNotFoundError:
         return []
     for line in lines:
-        try:
+        with suppress(ValueError, RecursionError):
             row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict) and {"step", "tokens", "seconds"} <= row.keys():
-            rows.append(row)
+            if isinstance(row, dict) and {"step", "tokens", "seconds"} <= row.keys():
+                rows.append(row)
     return rows

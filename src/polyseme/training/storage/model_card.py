@@ -1,7 +1,5 @@
 """The model card: README.md of a model directory."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path

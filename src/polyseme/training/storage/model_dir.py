@@ -4,8 +4,6 @@ It has `config.json`, `model.safetensors` and the files of the tokenizer; famili
 files with model types of our own. Recipe and model card are written by the training session.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math

@@ -1,7 +1,5 @@
 """A run directory: recipe, history and checkpoints of a training run."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -110,9 +108,7 @@ class RunDirectory:
     def due(self, step: Step) -> bool:
         """Whether it is time for a checkpoint."""
         every = self.recipe.training.save_every
-        if every:
-            return step.number % every == 0
-        return time.monotonic() - self._saved_at > _SAVE_SECONDS
+        return step.number % every == 0 if every else time.monotonic() - self._saved_at > _SAVE_SECONDS
 
     def save(self, learner: Learner, step: int, *, dev_loss: float | None = None) -> bool:
         """Write a checkpoint; return False, with a warning, if it cannot be written."""
@@ -135,14 +131,18 @@ class RunDirectory:
         step = 0
         if loaded is not None:
             state, manifest = loaded
-            step = int(manifest["step"])
-            self._compare_fingerprint(manifest["fingerprint"])
+            step, before = int(manifest["step"]), manifest["fingerprint"]
+            changed = {name: value for name, value in self.fingerprint.items() if before.get(name) != value}
+            if changed:
+                was = ", ".join(f"{name} was {before.get(name)} and is {value}" for name, value in changed.items())
+                logger.warning("%s: the resumed run will not be bit for bit the same", was)
             learner.restore(state)
             self._saved_step = step
             self._last = (int(state.values.get("tokens", 0)), float(state.values.get("seconds", 0.0)))
         elif self.recipe.training.base_model or getattr(self.recipe.model, "vectors", ""):
             raise CheckpointError(f"{self.folder} has no valid checkpoint; start a new run in another directory")
-        self._truncate_history(step)
+        rows = [row for row in read_history(self.folder) if row["step"] <= step]
+        write_file(self.folder / HISTORY, "".join(json.dumps(row) + "\n" for row in rows))
         return step
 
     def restore_best(self, learner: Learner) -> int:
@@ -152,16 +152,6 @@ class RunDirectory:
             return learner.steps_done
         learner.restore(loaded[0])
         return int(loaded[1]["step"])
-
-    def _compare_fingerprint(self, before: dict[str, Any]) -> None:
-        changed = [name for name, value in self.fingerprint.items() if before.get(name) != value]
-        if changed:
-            was = ", ".join(f"{name} was {before.get(name)} and is {self.fingerprint[name]}" for name in changed)
-            logger.warning("%s: the resumed run will not be bit for bit the same", was)
-
-    def _truncate_history(self, step: int) -> None:
-        rows = [row for row in read_history(self.folder) if row["step"] <= step]
-        write_file(self.folder / HISTORY, "".join(json.dumps(row) + "\n" for row in rows))
 
     def close(self) -> None:
         """Release the directory."""
