@@ -10,13 +10,8 @@ from polyseme.static_embeddings.base import TrainingInputs
 from polyseme.static_embeddings.config import Word2vecConfig
 from polyseme.static_embeddings.huffman import build_huffman_tree
 from polyseme.static_embeddings.sampling import alias_table, keep_probabilities
-from polyseme.static_embeddings.word2vec import (
-    Word2vecTrainer,
-    allocate_scratch,
-    allocate_windows,
-    shards,
-    update_window,
-)
+from polyseme.static_embeddings.word2vec import Word2vecTrainer, shards
+from polyseme.static_embeddings.word2vec_kernels import allocate_scratch, allocate_windows, update_window
 from polyseme.step_schedule import StepSchedule
 
 VARIANTS = [(kind, softmax) for kind in ("skipgram", "cbow") for softmax in ("negative", "hierarchical")]

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polyseme.arrays import Flags, Floats, Ids, Integers
 from polyseme.datasets.token_store import TokenStore
-from polyseme.errors import TrainingError
+from polyseme.errors import DataError, TrainingError
 from polyseme.learner import LearnerState, Step, Values
 from polyseme.objectives.sources import TokenSource
 from polyseme.step_schedule import StepSchedule
@@ -51,6 +51,8 @@ class TrainingInputs:
         """Corpus frequency of each word, (V,); 0 for special tokens."""
         counts = token_counts(self.store.tokens, len(self.vectors))
         counts[~self.is_word] = 0
+        if not counts.any():
+            raise DataError("no word of the corpus is in the vocabulary; use more text or a lower tokenizer.min_count")
         return counts
 
 

@@ -5,7 +5,8 @@ is independent of the corpus size. Each pass merges the bigrams above its thresh
 find longer phrases.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -66,8 +67,9 @@ class Phrases:
     def __init__(self, tokenizer: Tokenizer, phrased: PhrasedText) -> None:
         self.tokenizer = tokenizer
         self.phrased = phrased
-        self.word_ids = _WordIds(tokenizer)
-        pairs = [(first, second) for first, second in phrased.pairs.tolist()]
+        vocabulary, normalize = tokenizer.backend.get_vocab(), tokenizer.backend.normalizer.normalize_str
+        self.word_id = functools.cache(lambda word: vocabulary.get(call_library(normalize, word), _NO_WORD))
+        pairs = list(map(tuple, phrased.pairs.tolist()))
         self.passes = [
             {pairs[index]: tokenizer.vocab_size + index for index in range(first, end)}
             for first, end in pairwise(phrased.passes)
@@ -103,7 +105,7 @@ class Phrases:
             characters[inserted] = ord(_INSERTED)
             spaced = characters.tobytes().decode("utf-32-le")
         words = call_library(self.tokenizer.backend.pre_tokenizer.pre_tokenize_str, spaced)
-        ids, starts = [self.word_ids[word] for word, _ in words], list(range(len(words) + 1))
+        ids, starts = [self.word_id(word) for word, _ in words], list(range(len(words) + 1))
         for phrases in self.passes:
             _merge_ids(ids, starts, phrases)
         parts, end = [], 0
@@ -116,17 +118,6 @@ class Phrases:
             return text
         # Inserted white space remains only beside a phrase.
         return "".join([*parts, spaced[end:]]).replace(2 * _INSERTED, " ").replace(_INSERTED, "")
-
-
-class _WordIds(dict[str, int]):
-    """A cache of the ids of words as they are written."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self.vocabulary = tokenizer.backend.get_vocab()
-        self.normalize: Callable[[str], str] = tokenizer.backend.normalizer.normalize_str
-
-    def __missing__(self, word: str) -> int:
-        return self.setdefault(word, self.vocabulary.get(call_library(self.normalize, word), _NO_WORD))
 
 
 def _merge_ids(ids: list[int], starts: list[int], phrases: Mapping[tuple[int, int], int]) -> None:

@@ -17,7 +17,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from polyseme.arrays import Doubles, Flags, Ids
-from polyseme.errors import DataError
 from polyseme.static_embeddings.base import StaticTrainer, TrainingInputs
 from polyseme.static_embeddings.config import WindowConfig, WordClusterConfig
 from polyseme.static_embeddings.cooccurrence import cooccurrence_counts
@@ -101,10 +100,6 @@ class WordClusterTrainer(StaticTrainer):
         self.bigrams = Bigrams.of(counts, inputs.is_word)
         self.counts = inputs.word_counts()
         self.words = np.argsort(-self.counts, kind="stable")[: np.count_nonzero(self.counts)]  # most frequent first
-        if not len(self.words):
-            raise DataError(
-                "no word of the corpus is in the vocabulary; use more text or set tokenizer.min_count lower"
-            )
         second_counts = self.bigrams.second_counts
         total = max(1, int(second_counts.sum()))
         self.entropy = float(np.log(total) - _n_log_n(second_counts).sum() / total)
@@ -203,13 +198,12 @@ def _add_word(table: Ids, class_id: int, after: Ids, before: Ids, repeats: int) 
 @jit
 def _exchange(
     order: Ids, classes: Ids, before: Neighbours, after: Neighbours, repeats: Ids, table: Ids, n_log_n: Doubles
-) -> int:
-    """Move each word to the class with the highest likelihood; return the number of moved words."""
+) -> None:
+    """Move each word to the class with the highest likelihood."""
     transposed = table.T.copy()  # columns become contiguous
     row_sums, column_sums = table.sum(axis=1), table.sum(axis=0)
     before_counts, after_counts = np.zeros(len(table), np.int64), np.zeros(len(table), np.int64)
     gains = np.empty(len(table))
-    num_moved = 0
     for word in order:
         seen_before = _sum_by_class(word, classes, before, before_counts)
         seen_after = _sum_by_class(word, classes, after, after_counts)
@@ -240,8 +234,6 @@ def _exchange(
         row_sums[best] += first
         column_sums[best] += second
         classes[word] = best
-        num_moved += best != old
-    return num_moved
 
 
 @jit
@@ -349,16 +341,9 @@ def _add_and_merge(
             losses[max(one, new), min(one, new)] = _merge_loss(table, transposed, one, new, n_log_n)
         into, absorbed = _cheapest_merge(losses, transposed.sum(axis=0), table.sum(axis=0), active, n_log_n)
         _merge(into, absorbed, table, transposed, losses, active, n_log_n)
-        _relabel(classes, absorbed, into)
+        classes[classes == absorbed] = into
         new = absorbed
-    _relabel(classes, len(table) - 1, new)
-
-
-@jit
-def _relabel(classes: Ids, old: int, new: int) -> None:
-    for word in range(len(classes)):
-        if classes[word] == old:
-            classes[word] = new
+    classes[classes == len(table) - 1] = new
 
 
 @jit
