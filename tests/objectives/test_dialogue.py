@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.objectives.test_sources import FIRST, SPECIALS, encoder_of, store_of
 
 from polyseme.batch import IGNORED
-from polyseme.corpora.dialogue import DialogueCorpus
+from polyseme.corpora.corpus import DialogueCorpus
 from polyseme.datasets.token_store import build_store
 from polyseme.errors import ConfigError, DataError
 from polyseme.families import build_objective

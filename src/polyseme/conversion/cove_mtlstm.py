@@ -1,8 +1,5 @@
 """CoVe's original weights: an LSTM with torch's weight names, trained on GloVe vectors that are separate."""
 
-from __future__ import annotations
-
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,26 +8,19 @@ import numpy as np
 import torch
 from tokenizers import models
 
-from polyseme.conversion.formats import Exporter, Importer, ImportOptions, Parity
+from polyseme.conversion.formats import Exporter, Importer, ImportOptions, Parity, write_checkpoint
 from polyseme.conversion.pickle_sandbox import as_safetensors
 from polyseme.conversion.word_vector_files import write_word_vectors
 from polyseme.errors import CheckpointError
 from polyseme.inference.model import LoadedModel
 from polyseme.models.cove import Cove
-from polyseme.system.atomic_io import write_file
 from polyseme.system.safetensors_io import read_tensors, write_tensors
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.tokenization.vocabulary_files import TokenizerParts
-from polyseme.training.storage.model_dir import CONFIG, WEIGHTS
 
 _NAME = re.compile(r"(?:rnn\.)?((?:weight|bias)_[ih]h)_l(\d+)(_reverse)?")
 _SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 _MAX_LENGTH = 512  # words per window; the model has no limit of its own
-
-
-def _detect(source: Path, options: ImportOptions) -> bool:
-    return options.embeddings is not None
 
 
 def _convert(weights: Path, target: Path, options: ImportOptions) -> None:
@@ -62,12 +52,10 @@ def _convert(weights: Path, target: Path, options: ImportOptions) -> None:
         "inner_width": len(first) // 4,
         "num_layers": num_layers,
     }
-    write_tensors(target / WEIGHTS, {**ours, "tokens.weight": weight})
-    write_file(target / CONFIG, json.dumps(config, indent=2) + "\n")
+    write_checkpoint(target, config, {**ours, "tokens.weight": weight})
     lowercase = all(word == word.lower() for word in embeddings.words)
-    model = models.WordLevel(ids, unk_token="<unk>")
     settings = TokenizerConfig(kind="word", specials="plain", lowercase=lowercase)
-    Tokenizer.build(TokenizerParts(model=model, config=settings)).save(target)
+    Tokenizer.build(models.WordLevel(ids, unk_token="<unk>"), settings).save(target)
 
 
 def _write(model: LoadedModel, folder: Path, texts: Sequence[str] | None) -> tuple[Path, Parity | None]:
@@ -86,5 +74,10 @@ def _write(model: LoadedModel, folder: Path, texts: Sequence[str] | None) -> tup
     return path, None
 
 
-IMPORTER = Importer(description="the LSTM of a CoVe", detect=_detect, convert=_convert, flags=" --vectors FILE")
+IMPORTER = Importer(
+    description="the LSTM of a CoVe",
+    detect=lambda source, options: options.embeddings is not None,
+    convert=_convert,
+    flags=" --vectors FILE",
+)
 EXPORTER = Exporter(write=_write, family="cove")

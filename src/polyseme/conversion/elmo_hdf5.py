@@ -3,9 +3,9 @@
 They contain both directions without the softmax layer, which was never released. A vocabulary file is optional.
 """
 
-from __future__ import annotations
-
+import functools
 import json
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -16,17 +16,15 @@ import torch
 from tokenizers import models
 from torch import Tensor
 
-from polyseme.conversion.formats import Exporter, Importer, ImportOptions, Parity
+from polyseme.conversion.formats import Exporter, Importer, ImportOptions, Parity, write_checkpoint
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.inference.model import LoadedModel
 from polyseme.models.elmo import Elmo, ElmoConfig
 from polyseme.models.hf_mapping import WeightRule
 from polyseme.system.atomic_io import write_file
-from polyseme.system.safetensors_io import write_tensors
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.tokenization.vocabulary_files import TokenizerParts
-from polyseme.training.storage.model_dir import CONFIG, WEIGHTS, meta_device, read_json
+from polyseme.training.storage.model_dir import WEIGHTS, meta_device, read_json
 
 _OPTIONS, _HDF5, _VOCABULARY = "options.json", "weights.hdf5", "vocab*.txt"  # the ends of the original names
 
@@ -44,6 +42,18 @@ _RULES = (
     WeightRule("tokens.projection.bias", "CNN_proj/b_proj"),
 )
 _OWN_GATES, _THEIR_GATES = "ifog", "igfo"  # bilm-tf calls the third j
+_SETTINGS = {  # where options.json has each field of `ElmoConfig`
+    "residual": ("lstm", "use_skip_connections"),
+    "width": ("lstm", "projection_dim"),
+    "cell_clip": ("lstm", "cell_clip"),
+    "projection_clip": ("lstm", "proj_clip"),
+    "cell_width": ("lstm", "dim"),
+    "num_layers": ("lstm", "n_layers"),
+    "filters": ("char_cnn", "filters"),
+    "num_highways": ("char_cnn", "n_highway"),
+    "character_width": ("char_cnn", "embedding", "dim"),
+    "max_characters": ("char_cnn", "max_characters_per_token"),
+}
 
 
 def _find_files(folder: Path) -> tuple[Path, Path] | None:
@@ -58,10 +68,6 @@ def require_hdf5() -> None:
         raise ConfigError("ELMo's checkpoints are HDF5 files; install h5py: pip install h5py")
 
 
-def _detect(source: Path, options: ImportOptions) -> bool:
-    return _find_files(source) is not None and not (source / WEIGHTS).exists()
-
-
 def _convert(source: Path, target: Path, options: ImportOptions) -> None:
     """Write a model directory from the original files."""
     files = _find_files(source)
@@ -71,18 +77,14 @@ def _convert(source: Path, target: Path, options: ImportOptions) -> None:
     words = _read_vocabulary(source)
     config = _read_config(options_file, vocab_size=len(words))
     with meta_device():
-        shapes = {name: weight.shape for name, weight in _to_theirs(Elmo(config).state_dict()).items()}
-    vocabulary = {word: id for id, word in enumerate(words)}
-    tokenizer = Tokenizer.build(
-        TokenizerParts(
-            model=models.WordLevel(vocabulary, unk_token=_SPECIALS[-1]),
-            config=TokenizerConfig(kind="word", specials="elmo", lowercase=False),
-        )
-    )
+        expected = Elmo(config).state_dict()
+    shapes = {name: weight.shape for name, weight in _to_theirs(expected).items()}
+    model = models.WordLevel({word: id for id, word in enumerate(words)}, unk_token=_SPECIALS[-1])
+    tokenizer = Tokenizer.build(model, TokenizerConfig(kind="word", specials="elmo", lowercase=False))
     tokenizer.save(target, max_length=config.max_length)
-    weights = _to_ours(_read_weights(weights_file, shapes), config)
-    write_tensors(target / WEIGHTS, {**weights, "tokens.vocabulary": config.token_characters(tokenizer)})
-    write_file(target / CONFIG, json.dumps({"model_type": "polyseme-elmo", **config.model_dump()}, indent=2) + "\n")
+    weights = _to_ours(_read_weights(weights_file, shapes), expected, config.width)
+    weights["tokens.vocabulary"] = config.token_characters(tokenizer)
+    write_checkpoint(target, {"model_type": "polyseme-elmo", **config.model_dump()}, weights)
 
 
 def _write(model: LoadedModel, folder: Path, texts: Sequence[str] | None) -> tuple[Path, Parity | None]:
@@ -101,48 +103,21 @@ def _write(model: LoadedModel, folder: Path, texts: Sequence[str] | None) -> tup
 
 
 def _options(config: ElmoConfig) -> dict[str, Any]:
-    return {
-        "lstm": {
-            "use_skip_connections": config.residual,
-            "projection_dim": config.width,
-            "cell_clip": config.cell_clip,
-            "proj_clip": config.projection_clip,
-            "dim": config.cell_width,
-            "n_layers": config.num_layers,
-        },
-        "char_cnn": {
-            "activation": "relu",
-            "filters": [list(pair) for pair in config.filters],
-            "n_highway": config.num_highways,
-            "embedding": {"dim": config.character_width},
-            "n_characters": 262,  # AllenNLP prepends a zero row for padding to the 261 of the table
-            "max_characters_per_token": config.max_characters,
-        },
-    }
+    options: dict[str, Any] = {"lstm": {}, "char_cnn": {"activation": "relu", "embedding": {}}}
+    options["char_cnn"]["n_characters"] = 262  # AllenNLP prepends a zero row for padding to the 261 of the table
+    for name, (*groups, key) in _SETTINGS.items():
+        functools.reduce(operator.getitem, groups, options)[key] = getattr(config, name)
+    return options
 
 
 def _read_config(path: Path, *, vocab_size: int) -> ElmoConfig:
     options = read_json(path)
     try:
-        lstm, characters = options["lstm"], options["char_cnn"]
-        if characters.get("activation") != "relu":
-            raise ConfigError(f"activation = {characters.get('activation')!r} is not supported, only 'relu'")
-        return ElmoConfig.parse(
-            {
-                "vocab_size": vocab_size,
-                "width": lstm["projection_dim"],
-                "cell_width": lstm["dim"],
-                "num_layers": lstm["n_layers"],
-                "cell_clip": lstm["cell_clip"],
-                "projection_clip": lstm["proj_clip"],
-                "residual": lstm["use_skip_connections"],
-                "character_width": characters["embedding"]["dim"],
-                "filters": characters["filters"],
-                "num_highways": characters["n_highway"],
-                "max_characters": characters["max_characters_per_token"],
-            },
-            group=_OPTIONS,
-        )
+        activation = options["char_cnn"].get("activation")
+        if activation != "relu":
+            raise ConfigError(f"activation = {activation!r} is not supported, only 'relu'")
+        values = {name: functools.reduce(operator.getitem, path, options) for name, path in _SETTINGS.items()}
+        return ElmoConfig.parse({"vocab_size": vocab_size, **values}, group=_OPTIONS)
     except ConfigError as error:
         raise CheckpointError(f"{path}: {error}") from None
     except (KeyError, TypeError, AttributeError) as error:
@@ -196,16 +171,14 @@ def _to_theirs(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return theirs
 
 
-def _to_ours(theirs: Mapping[str, Tensor], config: ElmoConfig) -> dict[str, Tensor]:
-    with meta_device():
-        expected = Elmo(config).state_dict()
+def _to_ours(theirs: Mapping[str, Tensor], expected: Mapping[str, Tensor], width: int) -> dict[str, Tensor]:
     ours = {}
     for rule, name, their_name in _renamed_weights(expected):
         weight = theirs[their_name]
         ours[name] = weight[0].permute(2, 1, 0) if weight.dim() == 4 else rule.transpose(weight)
     for lstm, cell in _cells(expected):
         both = _reorder_gates(theirs[f"{cell}/W_0"].T, _THEIR_GATES, _OWN_GATES)
-        ours[f"{lstm}.input"], ours[f"{lstm}.recurrent"] = torch.split(both, config.width, 1)
+        ours[f"{lstm}.input"], ours[f"{lstm}.recurrent"] = torch.split(both, width, 1)
         ours[f"{lstm}.bias"] = _reorder_gates(theirs[f"{cell}/B"], _THEIR_GATES, _OWN_GATES)
         ours[f"{lstm}.projection"] = theirs[f"{cell}/W_P_0"].T
     return ours
@@ -215,9 +188,8 @@ def _renamed_weights(ours: Mapping[str, Tensor]) -> Iterator[tuple[WeightRule, s
     """The rule, our name and bilm-tf's name of each weight outside the LSTMs."""
     for name in ours:
         for rule in _RULES:
-            placeholders = rule.match(name)
-            if placeholders is not None:
-                yield rule, name, rule.their_names(placeholders)[0]
+            for their_name in rule.their_names(name):
+                yield rule, name, their_name
 
 
 def _cells(ours: Mapping[str, Tensor]) -> Iterator[tuple[str, str]]:
@@ -232,5 +204,9 @@ def _reorder_gates(weight: Tensor, source: str, target: str) -> Tensor:
     return torch.cat([parts[gate] for gate in target])
 
 
-IMPORTER = Importer(description="an ELMo of the original code", detect=_detect, convert=_convert)
+IMPORTER = Importer(
+    description="an ELMo of the original code",
+    detect=lambda source, options: _find_files(source) is not None and not (source / WEIGHTS).exists(),
+    convert=_convert,
+)
 EXPORTER = Exporter(write=_write, family="elmo", check_packages=require_hdf5)

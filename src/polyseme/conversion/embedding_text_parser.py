@@ -1,7 +1,5 @@
 """Parser of word vectors in text form that works on bytes: a million lines per second."""
 
-from __future__ import annotations
-
 import mmap
 from collections import deque
 from collections.abc import Iterator

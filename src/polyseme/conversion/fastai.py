@@ -3,8 +3,6 @@
 The files do not contain the direction of the model; names with `bwd` are taken as backward, as fastai names them.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -14,7 +12,7 @@ import torch
 from tokenizers import models
 from torch import Tensor
 
-from polyseme.conversion.formats import Exporter, Importer, ImportOptions, Parity
+from polyseme.conversion.formats import Exporter, Importer, ImportOptions, Parity, write_checkpoint
 from polyseme.conversion.pickle_sandbox import as_safetensors
 from polyseme.errors import CheckpointError
 from polyseme.inference.model import LoadedModel
@@ -23,8 +21,7 @@ from polyseme.system.io_errors import readable
 from polyseme.system.safetensors_io import read_tensors, write_tensors
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.tokenization.vocabulary_files import TokenizerParts
-from polyseme.training.storage.model_dir import CONFIG, WEIGHTS
+from polyseme.training.storage.model_dir import CONFIG
 
 _VOCABULARY = "itos.json"  # words in the order of their ids: `json.dump(list(vocab), file)` of fastai's pickle
 _WEIGHTS = (".safetensors", ".pth", ".pt")
@@ -41,10 +38,6 @@ def _find_weights(source: Path) -> Path | None:
     return files[0] if len(files) == 1 else None
 
 
-def _detect(source: Path, options: ImportOptions) -> bool:
-    return _find_weights(source) is not None
-
-
 def _convert(source: Path, target: Path, options: ImportOptions) -> None:
     """Write a model directory from a weights file, and from the vocabulary beside it if there is one."""
     weights = _find_weights(source)
@@ -52,18 +45,17 @@ def _convert(source: Path, target: Path, options: ImportOptions) -> None:
     theirs = read_tensors(as_safetensors(weights, target, read_pickle=options.read_pickle))
     ours = _rename_weights(theirs, weights)
     widths = [len(ours[name]) // 4 for name in ours if name.endswith("weight_hh_l0")]
-    (vocab_size, width), num_layers = ours["tokens.weight"].shape, len(widths)
+    vocab_size, width = ours["tokens.weight"].shape
     config = {
         "model_type": "polyseme-ulmfit",
         "vocab_size": vocab_size,
         "max_length": _MAX_LENGTH,
         "width": width,
         "inner_width": widths[0],
-        "num_layers": num_layers,
+        "num_layers": len(widths),
         "direction": "backward" if "bwd" in weights.stem else "forward",
     }
-    write_tensors(target / WEIGHTS, ours)
-    write_file(target / CONFIG, json.dumps(config, indent=2) + "\n")
+    write_checkpoint(target, config, ours)
     if (source / _VOCABULARY).exists():
         _read_tokenizer(source / _VOCABULARY, vocab_size).save(target)
 
@@ -113,9 +105,9 @@ def _read_tokenizer(path: Path, vocab_size: int) -> Tokenizer:
             if path.stat().st_size > _MAX_VOCABULARY_BYTES:
                 raise ValueError
             words = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        if not isinstance(words, list) or not 0 < len(words) <= vocab_size:
             raise ValueError
-        if not 0 < len(words) <= vocab_size:
+        if not all(isinstance(word, str) for word in words):
             raise ValueError
     except (ValueError, RecursionError):
         raise CheckpointError(
@@ -123,17 +115,14 @@ def _read_tokenizer(path: Path, vocab_size: int) -> Tokenizer:
         ) from None
     vocab = {word: id for id, word in reversed([*enumerate(words)])}  # the first of duplicates
     roles = {role: name for role, names in _ROLES.items() for name in names if name in vocab}
-    lowercase = not any(word != word.lower() for word in words)
-    return Tokenizer.build(
-        TokenizerParts(
-            model=models.WordLevel(vocab, unk_token=roles.get("unknown", words[0])),
-            config=TokenizerConfig(kind="word", specials="plain", lowercase=lowercase),
-            specials=roles,
-        )
-    )
+    lowercase = all(word == word.lower() for word in words)
+    model = models.WordLevel(vocab, unk_token=roles.get("unknown", words[0]))
+    return Tokenizer.build(model, TokenizerConfig(kind="word", specials="plain", lowercase=lowercase), specials=roles)
 
 
 IMPORTER = Importer(
-    description=f"weights without a {CONFIG}, such as an AWD-LSTM of fastai", detect=_detect, convert=_convert
+    description=f"weights without a {CONFIG}, such as an AWD-LSTM of fastai",
+    detect=lambda source, options: _find_weights(source) is not None,
+    convert=_convert,
 )
 EXPORTER = Exporter(write=_write, family="ulmfit")

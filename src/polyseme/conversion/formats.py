@@ -1,18 +1,23 @@
 """The interface of import and export formats; `registry` lists them."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from torch import Tensor
 
 from polyseme.inference.model import LoadedModel
+from polyseme.system.atomic_io import write_file
+from polyseme.system.safetensors_io import write_tensors
 from polyseme.training.pretrained_embeddings import PretrainedEmbeddings
+from polyseme.training.storage.model_dir import CONFIG, WEIGHTS
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportOptions:
-    """What a user allows or adds."""
+    """Options of `polyseme import`."""
 
     read_pickle: bool = False  # whether pickled weights are read, in the sandbox
     embeddings: PretrainedEmbeddings | None = None  # the input vectors of a CoVe
@@ -45,3 +50,9 @@ class Exporter:
     family: str | None = None  # None: any
     single_file: bool = False
     check_packages: Callable[[], None] = lambda: None  # raises an error if an optional package is missing
+
+
+def write_checkpoint(folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> None:
+    """Write the config and weights of a model directory."""
+    write_tensors(folder / WEIGHTS, weights)
+    write_file(folder / CONFIG, json.dumps(config, indent=2) + "\n")

@@ -3,8 +3,6 @@
 Inputs and outputs have the names of transformers' exports, so that programs for those can run these graphs.
 """
 
-from __future__ import annotations
-
 import copy
 import logging
 import warnings
@@ -68,11 +66,6 @@ def require_onnx() -> None:
     missing = [name for name in _PACKAGES if find_spec(name) is None]
     if missing:
         raise ConfigError(f"ONNX export needs {' and '.join(missing)}; install polyseme[onnx]")
-
-
-def exporter(*, quantized: bool) -> Exporter:
-    """The exporter of a float32 or an 8-bit graph."""
-    return Exporter(write=partial(_write, quantized=quantized), check_packages=require_onnx)
 
 
 def _write(
@@ -253,15 +246,18 @@ def measure_parity(encoder: Encoder, graph: Path, rows: Sequence[Ids]) -> Parity
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the warnings of the exporter."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir", "root", "")]
-    levels = [logger.level for logger in loggers]
+    """Silence the warnings of the ONNX packages."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.WARNING)
     try:
-        for logger in loggers:
-            logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        logging.disable(disabled)
+
+
+EXPORTERS = {
+    format: Exporter(write=partial(_write, quantized=format == "int8"), check_packages=require_onnx)
+    for format in ("onnx", "int8")
+}

@@ -1,7 +1,5 @@
 """OpenAI's original GPT checkpoint: ten `.npy` files of concatenated weights, and a JSON file with their shapes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math
@@ -10,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from polyseme.conversion.formats import Importer, ImportOptions
+from polyseme.conversion.formats import Importer, ImportOptions, write_checkpoint
 from polyseme.errors import CheckpointError
-from polyseme.system.atomic_io import write_file
 from polyseme.system.io_errors import readable
-from polyseme.system.safetensors_io import write_tensors
-from polyseme.training.storage.model_dir import CONFIG, WEIGHTS
+from polyseme.training.storage.model_dir import WEIGHTS
 
 _SHAPES = "params_shapes.json"
 _HEAD_WIDTH = 64  # the files do not contain the number of heads
@@ -24,7 +20,7 @@ _MAX_SHAPES_BYTES = 1_000_000
 _LAYER = ("attn.c_attn", "attn.c_proj", "ln_1", "mlp.c_fc", "mlp.c_proj", "ln_2")
 
 
-def convert_openai_gpt(source: Path, target: Path) -> None:
+def _convert(source: Path, target: Path, options: ImportOptions) -> None:
     """Write the weights under the names of the transformers library."""
     shapes = _read_shapes(source / _SHAPES)
     values = _read_values(source)
@@ -51,8 +47,7 @@ def convert_openai_gpt(source: Path, target: Path) -> None:
         "n_head": max(1, width // _HEAD_WIDTH),
         "afn": "gelu",
     }
-    write_tensors(target / WEIGHTS, weights)
-    write_file(target / CONFIG, json.dumps(config, indent=2) + "\n")
+    write_checkpoint(target, config, weights)
 
 
 def _read_shapes(path: Path) -> list[list[int]]:
@@ -62,10 +57,8 @@ def _read_shapes(path: Path) -> list[list[int]]:
             if path.stat().st_size > _MAX_SHAPES_BYTES:
                 raise ValueError
             shapes: list[list[int]] = json.loads(path.read_text(encoding="utf-8"))
-        if (len(shapes) - 2) % (2 * len(_LAYER)) or len(shapes) == 2:
-            raise ValueError
         dimensions = [2, 2, *[3, 1, 3, 1, 1, 1, 3, 1, 3, 1, 1, 1] * (len(shapes) // (2 * len(_LAYER)))]
-        if [len(shape) for shape in shapes] != dimensions:
+        if len(shapes) == 2 or [len(shape) for shape in shapes] != dimensions:
             raise ValueError
         if not all(type(size) is int and 0 < size < 1 << 31 for shape in shapes for size in shape):
             raise ValueError
@@ -77,10 +70,8 @@ def _read_shapes(path: Path) -> list[list[int]]:
 def _read_values(source: Path) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     """All parameters, concatenated."""
     parts = []
-    for number in itertools.count():
-        path = source / f"params_{number}.npy"
-        if not path.exists():
-            break
+    paths = (source / f"params_{number}.npy" for number in itertools.count())
+    for path in itertools.takewhile(Path.exists, paths):
         try:
             # Memory-mapped, a file cannot declare more values than it has.
             part = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -92,12 +83,8 @@ def _read_values(source: Path) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
 
 
-def _detect(source: Path, options: ImportOptions) -> bool:
-    return (source / _SHAPES).exists() and not (source / WEIGHTS).exists()
-
-
-def _convert(source: Path, target: Path, options: ImportOptions) -> None:
-    convert_openai_gpt(source, target)
-
-
-IMPORTER = Importer(description="OpenAI's original GPT checkpoint", detect=_detect, convert=_convert)
+IMPORTER = Importer(
+    description="OpenAI's original GPT checkpoint",
+    detect=lambda source, options: (source / _SHAPES).exists() and not (source / WEIGHTS).exists(),
+    convert=_convert,
+)

@@ -1,7 +1,5 @@
 """Reading pickled weights, which may be malicious, in a subprocess with limited memory, time and disk space."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -46,20 +44,15 @@ def _limit_resources(num_bytes: int) -> None:
     """Limit memory, processor time and file size of this process to what reading such a file needs."""
     import resource
 
+    limits = {resource.RLIMIT_CPU: _processor_seconds(num_bytes), resource.RLIMIT_FSIZE: 2 * num_bytes + 1_000_000}
     statm = Path("/proc/self/statm")  # only Linux has it, and enforces the limit
     if statm.exists():
         used = int(statm.read_text().split()[0]) * resource.getpagesize()
-        _lower_limit(resource.RLIMIT_AS, used + 3 * num_bytes + _MEMORY)
-    _lower_limit(resource.RLIMIT_CPU, _processor_seconds(num_bytes))
-    _lower_limit(resource.RLIMIT_FSIZE, 2 * num_bytes + 1_000_000)
-
-
-def _lower_limit(kind: int, value: int) -> None:
-    import resource
-
-    _, hard = resource.getrlimit(kind)
-    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    resource.setrlimit(kind, (value, value))
+        limits[resource.RLIMIT_AS] = used + 3 * num_bytes + _MEMORY
+    for kind, limit in limits.items():
+        _, hard = resource.getrlimit(kind)
+        value = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (value, value))
 
 
 def _main(source: Path, target: Path) -> None:

@@ -1,7 +1,5 @@
 """Import and export formats: a new one is a file and a line in `IMPORTERS` or `EXPORTERS`."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -36,11 +34,8 @@ IMPORTERS: tuple[Importer, ...] = (  # the first that detects its format convert
 )
 
 EXPORTERS: dict[str, Exporter] = {
-    "onnx": onnx_export.exporter(quantized=False),
-    "int8": onnx_export.exporter(quantized=True),
-    "word2vec": word_vector_files.exporter("word2vec"),
-    "word2vec-text": word_vector_files.exporter("word2vec-text"),
-    "glove": word_vector_files.exporter("glove"),
+    **onnx_export.EXPORTERS,
+    **word_vector_files.EXPORTERS,
     "bilm": elmo_hdf5.EXPORTER,
     "fastai": fastai.EXPORTER,
     "mtlstm": cove_mtlstm.EXPORTER,
@@ -106,15 +101,14 @@ def export_model(
     exporter.check_packages()
     if exporter.family not in (None, model.family):
         raise ConfigError(f"the export format {format} is for {exporter.family} models, and this one is {model.family}")
-    if exporter.single_file:
-        if path.exists():
-            raise ConfigError(f"{path} already exists; choose another --out")
-        with writable(path, "choose another --out", CheckpointError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            return exporter.write(model, path, texts)
-    check_unused(path)
+    if not exporter.single_file:
+        check_unused(path)
+    elif path.exists():
+        raise ConfigError(f"{path} already exists; choose another --out")
     with writable(path, "choose another --out", CheckpointError):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if exporter.single_file:
+            return exporter.write(model, path, texts)
         with atomic_folder(path) as folder:
             file, parity = exporter.write(model, folder, texts)
     return path / file.name, parity

@@ -1,7 +1,5 @@
 """Checkpoints of the transformers library whose weights are pickled."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -12,10 +10,6 @@ from polyseme.training.storage.model_dir import CONFIG, WEIGHTS
 _PICKLED = "pytorch_model.bin"
 
 
-def _detect(source: Path, options: ImportOptions) -> bool:
-    return options.read_pickle and (source / _PICKLED).exists() and not (source / WEIGHTS).exists()
-
-
 def _convert(source: Path, target: Path, options: ImportOptions) -> None:
     unpickle(source / _PICKLED, target / WEIGHTS)
     shutil.copyfile(source / CONFIG, target / CONFIG)
@@ -23,7 +17,9 @@ def _convert(source: Path, target: Path, options: ImportOptions) -> None:
 
 IMPORTER = Importer(
     description="weights in a pickle, which can execute code when it is loaded",
-    detect=_detect,
+    detect=lambda source, options: (
+        options.read_pickle and (source / _PICKLED).exists() and not (source / WEIGHTS).exists()
+    ),
     convert=_convert,
     flags=" --pickle",
 )

@@ -5,8 +5,6 @@ vector. The text format of word2vec and fastText has the same header line; GloVe
 everything before the numbers, including spaces.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import mmap
@@ -27,7 +25,7 @@ from polyseme.conversion.formats import Exporter, Parity
 from polyseme.corpora.utf16_text import replace_surrogates
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.inference.model import LoadedModel
-from polyseme.system.atomic_io import sync_file, sync_folder
+from polyseme.system.atomic_io import atomic_file
 from polyseme.system.io_errors import readable
 from polyseme.tokenization.config import SpecialTokens, TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
@@ -107,12 +105,18 @@ def read_word_vectors(path: Path) -> WordVectors:
         family="skipgram" if header else "glove",
         words=words,
         width=width,
-        read=lambda: _fill(np.zeros((len(words), width), np.float32), _check_finite(path, words, blocks())),
+        read=partial(_read, path, words, width, blocks),
     )
 
 
-def _fill(vectors: Floats, blocks: Blocks) -> Floats:
-    for first, block in blocks:
+def _read(path: Path, words: Sequence[str], width: int, blocks: Callable[[], Blocks]) -> Floats:
+    """Read all vectors; raise an error at one that is not finite."""
+    vectors = np.zeros((len(words), width), np.float32)
+    for first, block in blocks():
+        finite = np.isfinite(block).all(1)
+        if not finite.all():
+            word = words[first + int(np.argmin(finite))]
+            raise CheckpointError(f"{path}: the vector of {word!r:.60} is not finite; remove that word")
         vectors[first : first + len(block)] = block
     return vectors
 
@@ -144,7 +148,6 @@ def _scan_binary(path: Path, content: mmap.mmap, start: int, count: int, width: 
 
 
 def _binary_blocks(content: mmap.mmap, offsets: Ids, width: int) -> Blocks:
-    """The vectors at some offsets."""
     windows = np.ndarray(len(content) - 4 * width + 1, f"V{4 * width}", content, strides=(1,))  # a vector at every byte
     step = _words_in_block(width)
     for first in range(0, len(offsets), step):
@@ -195,16 +198,6 @@ def _without_duplicates(path: Path, words: list[str]) -> tuple[list[str], Ids]:
     return [words[index] for index in indices.tolist()], indices
 
 
-def _check_finite(path: Path, words: Sequence[str], blocks: Blocks) -> Blocks:
-    """Pass vectors through; raise an error at one that is not finite."""
-    for first, block in blocks:
-        finite = np.isfinite(block)
-        if not finite.all():
-            word = words[first + int(np.argmin(finite.all(1)))]
-            raise CheckpointError(f"{path}: the vector of {word!r:.60} is not finite; remove that word")
-        yield first, block
-
-
 def _words_in_block(width: int) -> int:
     return max(1, min(_BLOCK_WORDS, _BLOCK_VALUES // width))
 
@@ -231,25 +224,13 @@ def write_word_vectors(path: Path, words: Sequence[str], vectors: Floats, format
     if invalid is not None:
         separator, remedy = ("a line break", "remove it") if "\n" in invalid else ("a space", "use the format glove")
         raise DataError(f"{invalid!r:.60} contains {separator}, which {format} does not allow; {remedy}")
-    partial_file = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial_file.open("wb") as file:
-            if format != "glove":
-                file.write(b"%d %d\n" % vectors.shape)
-            template = b" %.9g" * vectors.shape[1]  # enough digits to restore every float32
-            for word, vector in zip(words, vectors.astype("<f4", copy=False), strict=True):
-                values = b" " + vector.tobytes() if format == "word2vec" else template % tuple(vector.tolist())
-                file.write(replace_surrogates(word).encode() + values + b"\n")
-        sync_file(partial_file)
-        os.replace(partial_file, path)
-    finally:
-        partial_file.unlink(missing_ok=True)
-    sync_folder(path.parent)
-
-
-def exporter(format: str) -> Exporter:
-    """The exporter of a word vector format."""
-    return Exporter(write=partial(_write, format=format), single_file=True)
+    with atomic_file(path) as temporary, temporary.open("wb") as file:
+        if format != "glove":
+            file.write(b"%d %d\n" % vectors.shape)
+        template = b" %.9g" * vectors.shape[1]  # enough digits to restore every float32
+        for word, vector in zip(words, vectors.astype("<f4", copy=False), strict=True):
+            values = b" " + vector.tobytes() if format == "word2vec" else template % tuple(vector.tolist())
+            file.write(replace_surrogates(word).encode() + values + b"\n")
 
 
 def _write(model: LoadedModel, path: Path, texts: Sequence[str] | None, *, format: str) -> tuple[Path, Parity | None]:
@@ -262,3 +243,9 @@ def _write(model: LoadedModel, path: Path, texts: Sequence[str] | None, *, forma
     words = sorted(vocabulary.keys() - special_tokens, key=vocabulary.__getitem__)
     write_word_vectors(path, words, vectors[[vocabulary[word] for word in words]], format)
     return path, None
+
+
+EXPORTERS = {
+    format: Exporter(write=partial(_write, format=format), single_file=True)
+    for format in ("word2vec", "word2vec-text", "glove")
+}

@@ -1,4 +1,4 @@
-"""Corpora: restartable streams of documents from files, folders and glob patterns."""
+"""Corpora: restartable streams of documents, or of dialogues, from files, folders and glob patterns."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -77,6 +77,20 @@ class Corpus:
             raise DataError(f"{names} holds no text; give files with at least one document")
 
 
+def split_turns(document: str) -> list[str]:
+    """The non-empty lines of a dialogue."""
+    return [line for line in document.splitlines() if line.strip()]
+
+
+class DialogueCorpus(Corpus):
+    """Dialogues: each line of a document is a turn; in JSON, a document is a list of strings."""
+
+    split_document = staticmethod(split_turns)
+
+    def fingerprint(self) -> str:
+        return hashlib.sha256(f"dialogues {super().fingerprint()}".encode()).hexdigest()
+
+
 def _find_files(path: str) -> list[Path]:
     """The files of a path or pattern, in order."""
     place = Path(path).expanduser()
@@ -98,10 +112,8 @@ def _find_files(path: str) -> list[Path]:
 
 
 def _filter_files(place: Path, entries: Iterable[Path], kind: str) -> list[Path]:
-    base = place if kind == "folder" else place.parent
-
     def hidden(entry: Path) -> bool:
-        parts = entry.relative_to(base).parts if kind == "folder" else (entry.name,)
+        parts = entry.relative_to(place).parts if kind == "folder" else (entry.name,)
         return any(part.startswith(".") for part in parts)
 
     files = sorted(entry for entry in entries if not hidden(entry) and entry.is_file())

@@ -16,14 +16,7 @@ from polyseme.config import suggest_name
 from polyseme.errors import DataError
 from polyseme.system.io_errors import readable
 
-FORMATS = {
-    ".txt": "txt",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-}
+FORMATS = {".txt": "txt", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 IN_MEMORY = Path("input")
 """Stands for the file of rows that were passed as Python objects."""
 MAX_LINE_LENGTH = 1_000_000  # characters; the tokenizers library needs 130 bytes for each

@@ -1,7 +1,5 @@
 """Rule-based sentence boundary detection: one compiled loop over the code units of a text."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 
@@ -28,8 +26,7 @@ ABBREVIATIONS = frozenset(
 
 def find_sentence_boundaries(units: CodeUnits, documents: Integers) -> Integers:
     """The offsets at which the sentences of documents begin, and the end of the last one."""
-    bounds: Integers = _find(units, documents, _properties(), _packed_abbreviations())
-    return bounds
+    return _find(units, documents, _properties(), _packed_abbreviations())
 
 
 @functools.cache
@@ -40,13 +37,7 @@ def _properties() -> Bytes:
     for flag, predicate in ((_LOWER, str.islower), (_ALPHABETIC, str.isalpha)):
         table[np.fromiter(map(predicate, characters), np.bool_, _NUM_CHARACTERS)] |= flag
     wide, closing = "。！？｡…", "\"'”’»)\\]}）］｝」』】》〉〕"
-    classes = {
-        _STOP: f".!?{wide}",
-        _WIDE_STOP: wide,
-        _CLOSING: closing,
-        _WHITE_SPACE: r"\s",
-        _LINE_END: r"\n",
-    }
+    classes = {_STOP: f".!?{wide}", _WIDE_STOP: wide, _CLOSING: closing, _WHITE_SPACE: r"\s", _LINE_END: r"\n"}
     for flag, pattern in classes.items():
         table[:NUM_CODE_UNITS][character_class(pattern)] |= flag
     return table
@@ -59,7 +50,7 @@ def _packed_abbreviations() -> Integers:
 
 
 @jit
-def _find(units: Any, documents: Any, properties: Bytes, abbreviations: Any) -> Any:
+def _find(units: Any, documents: Integers, properties: Bytes, abbreviations: Integers) -> Integers:
     bounds = np.empty(len(units) + 1, np.int64)
     bounds[0] = number = 0
     for document in range(len(documents) - 1):
@@ -100,14 +91,7 @@ def _skip(units: Any, place: int, end: int, properties: Bytes, flag: int) -> int
 
 @jit
 def _ends(
-    units: Any,
-    begin: int,
-    stop: int,
-    stops_end: int,
-    cut: int,
-    following: int,
-    properties: Bytes,
-    abbreviations: Any,
+    units: Any, begin: int, stop: int, stops_end: int, cut: int, following: int, properties: Bytes, abbreviations: Any
 ) -> Any:
     """Whether a sentence ends at `cut`: after the stops from `stop` to `stops_end` and closing quotes or brackets."""
     last = units[stops_end - 1]

@@ -7,8 +7,6 @@ Witten and Bell (1991, method C), so that no word has probability zero. In-vocab
 so a text costs rather too much than too little.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

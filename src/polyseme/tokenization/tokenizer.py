@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
-from tokenizers import AddedToken, Encoding, models, processors
+from tokenizers import AddedToken, models, normalizers, processors
 
-from polyseme.arrays import Integers
 from polyseme.corpora.sampling import draw_sample, split_long_text
 from polyseme.corpora.utf16_text import replace_surrogates
 from polyseme.errors import CheckpointError, ConfigError, DataError
@@ -39,7 +38,7 @@ from polyseme.tokenization.training import (
     call_library,
     train_vocabulary,
 )
-from polyseme.tokenization.vocabulary_files import TokenizerParts, detect_style, read_json_object, read_vocabulary_files
+from polyseme.tokenization.vocabulary_files import detect_style, read_json_object, read_vocabulary_files
 from polyseme.tokenization.word_segmentation import WordSegmentation, choose_segmenter
 
 if TYPE_CHECKING:
@@ -48,6 +47,8 @@ if TYPE_CHECKING:
 MAX_TEXT_LENGTH = 10_000_000  # characters that can be encoded at once with all their offsets
 _PIECE_LENGTH = 1_000_000  # characters passed to the library at once; it needs 130 bytes for each
 _MIN_LEARNED = 8  # tokens besides the special ones, fewer of which point to a mistake
+
+_EncodedText = tuple[list[int], list[tuple[int, int]]]  # ids and offsets, without special tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,14 +136,9 @@ class Tokenizer:
         if config.kind in ("word", "char"):
             from polyseme.tokenization.word_counts import count_words  # imports this module
 
-            backend = build_pipeline(config, models.WordLevel(unk_token=unknown))
-            counts = count_words(
-                texts,
-                backend,
-                segmentation=WordSegmentation(config.segmenter),
-                added=[*leading, *trailing],
-                pretokenized=pretokenized,
-            )
+            backend, added = build_pipeline(config, models.WordLevel(unk_token=unknown)), [*leading, *trailing]
+            segmentation = WordSegmentation(config.segmenter)
+            counts = count_words(texts, backend, segmentation=segmentation, added=added, pretokenized=pretokenized)
             model, num_tokens = build_word_vocabulary(config, counts, layout)
         else:
             # Runs of ideographs hardly repeat, and training on them takes a hundred bytes of memory for each.
@@ -156,15 +152,20 @@ class Tokenizer:
         if num_learned < _MIN_LEARNED:
             advice = " or lower tokenizer.min_count" if config.min_count > 1 else ""
             raise DataError(f"the corpus has only {max(num_learned, 0)} distinct tokens; provide more text{advice}")
-        return cls.build(TokenizerParts(model=model, config=config))
+        return cls.build(model, config)
 
     @classmethod
-    def build(cls, parts: TokenizerParts) -> Self:
-        """Build the pipeline of a kind around a vocabulary."""
-        config = parts.config
-        backend = build_pipeline(config, parts.model)
-        backend.normalizer = parts.normalizer or backend.normalizer
-        roles = {**ROLES[config.specials], **parts.specials}
+    def build(
+        cls,
+        model: models.Model,
+        config: TokenizerConfig,
+        normalizer: normalizers.Normalizer | None = None,
+        specials: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Build the pipeline of a kind around a vocabulary; `normalizer` and `specials`, by role, replace the usual."""
+        backend = build_pipeline(config, model)
+        backend.normalizer = normalizer or backend.normalizer
+        roles = {**ROLES[config.specials], **(specials or {})}
         present = {role: token for role, token in roles.items() if backend.token_to_id(token) is not None}
         # RoBERTa's mask includes the space before it.
         backend.add_special_tokens(
@@ -183,7 +184,7 @@ class Tokenizer:
         full = self.single_template if pair is None else self.pair_template
         template = full if specials else Template.none(pair is not None)
         room = None if max_length is None else max(0, max_length - template.num_specials)
-        parts = [self._encode_part(part, room) for part in (text, pair) if part is not None]
+        parts = [self._encode_texts([part], room)[0] for part in (text, pair) if part is not None]
         return self._assemble(template, parts, room)
 
     def encode_batch(
@@ -198,7 +199,7 @@ class Tokenizer:
     ) -> list[Tokens]:
         """Encode rows of one text or two, as the template has, in parallel."""
         room = None if max_length is None else max(0, max_length - template.num_specials)
-        parts = iter(self._encode_parts([text for row in rows for text in row], room))
+        parts = iter(self._encode_texts([text for row in rows for text in row], room))
         return [self._assemble(template, [next(parts) for _ in row], room) for row in rows]
 
     def encode_ids(self, texts: Sequence[str]) -> list[NDArray[np.uint32]]:
@@ -217,9 +218,9 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int], *, skip_specials: bool = True) -> str:
         """Decode ids to text, as close to the original as the kind allows."""
-        ids = [int(id) for id in ids]
+        ids, vocab_size = [int(id) for id in ids], self.vocab_size
         for id in ids:
-            if not 0 <= id < self.vocab_size:
+            if not 0 <= id < vocab_size:
                 raise self._invalid_id(id)
         return str(call_library(self.backend.decode, ids, skip_special_tokens=skip_specials))
 
@@ -285,47 +286,55 @@ class Tokenizer:
         settings = read_json_object(folder / "special_tokens_map.json")
         settings |= read_json_object(folder / "tokenizer_config.json")
         if not (folder / "tokenizer.json").is_file():
-            return cls.build(read_vocabulary_files(folder, settings))
+            return cls.build(*read_vocabulary_files(folder, settings))
         try:
             backend = call_library(tokenizers.Tokenizer.from_file, str(folder / "tokenizer.json"))
         except DataError as error:
             raise CheckpointError(f"{folder / 'tokenizer.json'}: {error}; copy it again") from None
-        if "polyseme" in settings:
-            config = TokenizerConfig.parse(settings["polyseme"], group="tokenizer")
-        else:
-            config = _infer_config(backend)
+        values = settings["polyseme"] if "polyseme" in settings else _infer_config(backend)
+        config = TokenizerConfig.parse(values, group="tokenizer")
         return cls(backend, config, _find_special_ids(backend, _read_roles(settings, config), config.kind))
 
     def _invalid_id(self, id: int) -> DataError:
         return DataError(f"{id} is not a valid token id; use 0 to {self.vocab_size - 1}")
 
-    def _encode_parts(self, texts: Sequence[str], room: int | None) -> list["_EncodedPart"]:
+    def _encode_texts(self, texts: Sequence[str], room: int | None) -> list[_EncodedText]:
         if any(len(text) > _PIECE_LENGTH for text in texts):
-            return [self._encode_part(text, room) for text in texts]
+            return [self._encode_long_text(text, room) for text in texts]
         segmented = [self.segmentation.insert_spaces(replace_surrogates(text)) for text in texts]
-        encodings = call_library(self.backend.encode_batch, [text for text, _ in segmented], add_special_tokens=False)
-        return [
-            _EncodedPart.of([(0, encoding, spaces)]) for encoding, (_, spaces) in zip(encodings, segmented, strict=True)
-        ]
+        if len(texts) == 1:  # a tenth faster than as a batch
+            encodings = [call_library(self.backend.encode, segmented[0][0], add_special_tokens=False)]
+        else:
+            sources = [text for text, _ in segmented]
+            encodings = call_library(self.backend.encode_batch, sources, add_special_tokens=False)
+        encoded = []
+        for encoding, (_, spaces) in zip(encodings, segmented, strict=True):
+            offsets = encoding.offsets
+            if len(spaces):
+                bounds = np.array(offsets, np.int64).reshape(-1, 2)
+                offsets = list(map(tuple, (bounds - np.searchsorted(spaces, bounds)).tolist()))
+            encoded.append((encoding.ids, offsets))
+        return encoded
 
-    def _encode_part(self, text: str, room: int | None) -> "_EncodedPart":
+    def _encode_long_text(self, text: str, room: int | None) -> _EncodedText:
+        """Encode a text piece by piece, until there are enough tokens."""
         if room is None and len(text) > MAX_TEXT_LENGTH:
             raise DataError(
                 f"a text of {format_bytes(len(text))} is too long to encode at once; set a max_length or split it"
             )
-        start, num_tokens = 0, 0
-        encodings = []
+        ids: list[int] = []
+        offsets: list[tuple[int, int]] = []
+        start = 0
         for piece in split_long_text(text, _PIECE_LENGTH):
-            segmented, spaces = self.segmentation.insert_spaces(replace_surrogates(piece))
-            encoding = call_library(self.backend.encode, segmented, add_special_tokens=False)
-            encodings.append((start, encoding, spaces))
+            ((piece_ids, piece_offsets),) = self._encode_texts([piece], room)
+            ids += piece_ids
+            offsets += [(start + begin, start + end) for begin, end in piece_offsets]
             start += len(piece)
-            num_tokens += len(encoding)
-            if room is not None and num_tokens >= room:
+            if room is not None and len(ids) >= room:
                 break
-        return _EncodedPart.of(encodings)
+        return ids, offsets
 
-    def _assemble(self, template: Template, parts: list["_EncodedPart"], room: int | None) -> Tokens:
+    def _assemble(self, template: Template, parts: list[_EncodedText], room: int | None) -> Tokens:
         if room is not None:
             _truncate(parts, room)
         ids: list[int] = []
@@ -338,49 +347,26 @@ class Tokenizer:
             segments += [segment for _, segment in added]
             special += [True] * len(added)
             if index < len(parts):
-                ids += parts[index].ids
-                offsets += parts[index].offsets
-                segments += [template.segments[index]] * len(parts[index].ids)
-                special += [id in self.special_ids for id in parts[index].ids]
+                own_ids, own_offsets = parts[index]
+                ids += own_ids
+                offsets += own_offsets
+                segments += [template.segments[index]] * len(own_ids)
+                special += [id in self.special_ids for id in own_ids]
         tokens = [self.backend.id_to_token(id) or "" for id in ids]
         return Tokens(ids=ids, tokens=tokens, offsets=offsets, segments=segments, special=special)
 
 
-@dataclass
-class _EncodedPart:
-    """One text of a row, without special tokens."""
-
-    ids: list[int]
-    offsets: list[tuple[int, int]]
-
-    @classmethod
-    def of(cls, encodings: Iterable[tuple[int, Encoding, Integers]]) -> "_EncodedPart":
-        """Join the pieces of a text, given their offsets and the spaces that segmentation inserted into each."""
-        part = cls([], [])
-        for start, encoding, spaces in encodings:
-            part.ids += encoding.ids
-            offsets = encoding.offsets
-            if start or len(spaces):
-                bounds = np.array(offsets, np.int64).reshape(-1, 2)
-                offsets = list(map(tuple, (bounds + start - np.searchsorted(spaces, bounds)).tolist()))
-            part.offsets += offsets
-        return part
-
-    def truncate(self, length: int) -> None:
-        del self.ids[length:], self.offsets[length:]
-
-
-def _truncate(parts: list[_EncodedPart], room: int) -> None:
+def _truncate(parts: list[_EncodedText], room: int) -> None:
     """Truncate the longer of two texts, and then both."""
-    lengths = sorted(len(part.ids) for part in parts)
+    lengths = sorted(len(ids) for ids, _ in parts)
     shorter, longer = (0, *lengths)[-2:]
     if shorter + longer > room:
         longer = max(shorter, room - shorter)
     if shorter + longer > room:  # halves, the odd token to the longer, as in transformers
         shorter, longer = room // 2, room - room // 2
-    first_is_longer = len(parts) == 1 or len(parts[0].ids) > len(parts[1].ids)
-    for part, length in zip(parts, (longer, shorter) if first_is_longer else (shorter, longer), strict=False):
-        part.truncate(length)
+    first_is_longer = len(parts) == 1 or len(parts[0][0]) > len(parts[1][0])
+    for (ids, offsets), length in zip(parts, (longer, shorter) if first_is_longer else (shorter, longer), strict=False):
+        del ids[length:], offsets[length:]
 
 
 def _find_special_ids(backend: tokenizers.Tokenizer, names: Mapping[str, str], kind: str) -> SpecialTokens:
@@ -392,17 +378,14 @@ def _find_special_ids(backend: tokenizers.Tokenizer, names: Mapping[str, str], k
     return SpecialTokens(**ids)
 
 
-def _infer_config(backend: tokenizers.Tokenizer) -> TokenizerConfig:
+def _infer_config(backend: tokenizers.Tokenizer) -> dict[str, Any]:
     """The settings closest to a tokenizer of another program."""
     state = json.loads(backend.to_str())
-    vocab = backend.get_vocab()
     kind = {"WordPiece": "wordpiece", "WordLevel": "word", "Unigram": "unigram"}.get(state["model"]["type"], "bpe")
     if kind == "bpe" and '"ByteLevel"' in json.dumps(state["pre_tokenizer"]):
         kind = "byte-bpe"
     lowercase = kind != "byte-bpe" and re.search(r'"lowercase": true|"Lowercase"', json.dumps(state["normalizer"]))
-    return TokenizerConfig.parse(
-        {"kind": kind, "specials": detect_style(vocab), "lowercase": bool(lowercase)}, group="tokenizer"
-    )
+    return {"kind": kind, "specials": detect_style(backend.get_vocab()), "lowercase": bool(lowercase)}
 
 
 def _read_roles(settings: Mapping[str, Any], config: TokenizerConfig) -> dict[str, str]:

@@ -220,18 +220,15 @@ def _find_alphabet(backend: tokenizers.Tokenizer, sample: list[str], max_tokens:
     counts: Counter[str] = Counter()
     for chunk in sample:
         counts.update(backend.normalizer.normalize_str(chunk) if backend.normalizer else chunk)
-    ranked = sorted(
-        ((character, count) for character, count in counts.items() if not character.isspace()),
-        key=lambda entry: (-entry[1], entry[0]),
-    )
-    uncovered = sum(count for _, count in ranked)
+    ranked = sorted((-count, character) for character, count in counts.items() if not character.isspace())
+    uncovered = -sum(count for count, _ in ranked)
     tolerated = uncovered * 0.0005
     alphabet: list[str] = []
-    for character, count in ranked:
+    for negative_count, character in ranked:
         if uncovered <= tolerated or max_tokens <= 0:
             break
         alphabet.append(character)
-        uncovered -= count
+        uncovered += negative_count
         max_tokens -= 1 + _joins(backend, character, before=False)
     return sorted(alphabet)
 

@@ -4,8 +4,7 @@ import json
 import re
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +25,8 @@ _NORMAL, _UNKNOWN = 1, 2  # types of pieces in a SentencePiece model
 _UNIGRAM = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenizerParts:
-    """What a tokenizer is built from."""
-
-    model: models.Model
-    config: TokenizerConfig
-    normalizer: normalizers.Normalizer | None = None  # if it is not the usual one of the kind
-    specials: Mapping[str, str] = field(default_factory=dict)  # by role, where they differ from the style's
+TokenizerParts = tuple[models.Model, TokenizerConfig, normalizers.Normalizer | None, dict[str, str]]
+"""The arguments of `Tokenizer.build`: the vocabulary, its kind, and a normalizer and special tokens of its own."""
 
 
 def read_vocabulary_files(folder: Path, settings: Mapping[str, Any]) -> TokenizerParts:
@@ -57,7 +50,7 @@ def read_vocabulary_files(folder: Path, settings: Mapping[str, Any]) -> Tokenize
     )
 
 
-def detect_style(vocab: Mapping[str, int]) -> str:
+def detect_style(vocab: Collection[str]) -> str:
     """The style of the special tokens in a vocabulary."""
     styles = {"[CLS]": "bert", "<mask>": "roberta", "<s>": "plain", "<|endoftext|>": "gpt2", "[UNK]": "bert"}
     return next((style for token, style in styles.items() if token in vocab), "gpt")
@@ -85,11 +78,8 @@ def _read_wordpiece(path: Path, settings: Mapping[str, Any]) -> TokenizerParts:
         strip_accents=settings.get("strip_accents"),
         lowercase=lowercase,
     )
-    return TokenizerParts(
-        model=models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100),
-        config=TokenizerConfig(kind="wordpiece", specials="bert", lowercase=lowercase),
-        normalizer=normalizer,
-    )
+    model = models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100)
+    return model, TokenizerConfig(kind="wordpiece", specials="bert", lowercase=lowercase), normalizer, {}
 
 
 def _read_bpe(path: Path, merges: Path) -> TokenizerParts:
@@ -99,10 +89,9 @@ def _read_bpe(path: Path, merges: Path) -> TokenizerParts:
     if any(token.endswith("</w>") for token in vocab):
         vocab.setdefault("<unk>", 0)
         model = call_library(models.BPE, vocab, pairs, unk_token="<unk>", end_of_word_suffix="</w>")
-        return TokenizerParts(model=model, config=TokenizerConfig(kind="bpe", specials="gpt"))
+        return model, TokenizerConfig(kind="bpe", specials="gpt"), None, {}
     values = {"kind": "byte-bpe", "specials": detect_style(vocab), "lowercase": False}
-    model = call_library(models.BPE, vocab, pairs)
-    return TokenizerParts(model=model, config=TokenizerConfig.parse(values, group="tokenizer"))
+    return call_library(models.BPE, vocab, pairs), TokenizerConfig.parse(values, group="tokenizer"), None, {}
 
 
 def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> TokenizerParts:
@@ -122,9 +111,9 @@ def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> TokenizerPar
     if trainer.get(3, _UNIGRAM) != _UNIGRAM:
         raise ValueError(f"{path.name} is not a unigram model, the only kind supported")
     # ALBERT splits a comma off a number, whatever the model's scores. Rounded scores survive a round trip through JSON.
+    penalties = [100 * bool(re.search(r"\d,$", token)) for token in tokens]
     entries = [
-        (token, round(score - 100 * bool(re.search(r"\d,$", token)), 6))
-        for token, score in zip(tokens, scores, strict=True)
+        (token, round(score - penalty, 6)) for token, score, penalty in zip(tokens, scores, penalties, strict=True)
     ]
     lowercase, accents = bool(settings.get("do_lower_case", True)), bool(settings.get("keep_accents", False))
     steps = [
@@ -134,13 +123,10 @@ def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> TokenizerPar
         *([call_library(normalizers.Precompiled, normalizer[2])] if normalizer.get(2) else []),
         *SINGLE_SPACES,
     ]
-    values = {"kind": "unigram", "specials": detect_style(dict.fromkeys(tokens, 0)), "lowercase": lowercase}
-    return TokenizerParts(
-        model=call_library(models.Unigram, entries, unknown, False),
-        config=TokenizerConfig.parse(values, group="tokenizer"),
-        normalizer=normalizers.Sequence(steps),
-        specials={"pad": "<pad>", "unknown": tokens[unknown]},
-    )
+    values = {"kind": "unigram", "specials": detect_style(tokens), "lowercase": lowercase}
+    config = TokenizerConfig.parse(values, group="tokenizer")
+    model = call_library(models.Unigram, entries, unknown, False)
+    return model, config, normalizers.Sequence(steps), {"pad": "<pad>", "unknown": tokens[unknown]}
 
 
 def _read_fields(message: bytes) -> Iterator[tuple[int, Any]]:

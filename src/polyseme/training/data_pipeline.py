@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from polyseme.corpora.corpus import Corpus
-from polyseme.corpora.dialogue import DialogueCorpus
+from polyseme.corpora.corpus import Corpus, DialogueCorpus
 from polyseme.corpora.multilingual import MultilingualCorpus, group_by_language, split_language_prefix
 from polyseme.corpora.parallel import ParallelCorpus
 from polyseme.datasets.builtin import SAMPLES, sample_text

@@ -4,15 +4,13 @@ One table has the kind of every code unit, another whether to split between two 
 which releases the interpreter lock.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from tokenizers import normalizers, pre_tokenizers
 
-from polyseme.arrays import Bytes, Flags, Integers
+from polyseme.arrays import Bytes, CodeUnits, Flags, Integers
 from polyseme.corpora.scripts import IDEOGRAPHS, STABLE_IDEOGRAPHS
 from polyseme.corpora.utf16_text import NUM_CODE_UNITS, Utf16Text, character_class
 from polyseme.system.jit import jit
@@ -88,36 +86,21 @@ class PretokenBoundaries:
         relations[_SPACE:, _SPACE:] = _LAST_SPACE
         if merges is not None:
             relations[_IDEOGRAPH, _IDEOGRAPH] = _MERGE
-        return cls(
-            kinds=kinds,
-            relations=relations.ravel(),
-            drops_white_space=False,
-            added=added,
-            merges=merges or MergeBoundaries([]),
-        )
+        merges = merges or MergeBoundaries([])
+        return cls(kinds=kinds, relations=relations.ravel(), drops_white_space=False, added=added, merges=merges)
 
     def applies_to(self, text: Utf16Text) -> bool:
         """Whether a text contains no added token."""
         return not any(token in text.characters for token in self.added)
 
-    def same_as(self, other: PretokenBoundaries | None) -> bool:
+    def same_as(self, other: Self | None) -> bool:
         """Whether other boundaries split every text alike."""
         return other is not None and set(self.added) == set(other.added) and np.array_equal(self.kinds, other.kinds)
 
     def find(self, text: Utf16Text) -> tuple[Integers, Integers]:
         """The starts and ends of the pre-tokens of a text."""
-        merges = self.merges
-        starts, ends = _find(
-            text.units,
-            text.bounds,
-            self.kinds,
-            self.relations,
-            self.drops_white_space,
-            merges.left,
-            merges.right,
-            merges.pairs,
-        )
-        return starts, ends
+        merges = (self.merges.left, self.merges.right, self.merges.pairs)
+        return _find(text.units, text.bounds, self.kinds, self.relations, self.drops_white_space, *merges)
 
     @staticmethod
     def per_sentence(text: Utf16Text, starts: Integers) -> Integers:
@@ -127,15 +110,15 @@ class PretokenBoundaries:
 
 @jit
 def _find(
-    units: Any,
-    bounds: Any,
-    kinds: Any,
-    relations: Any,
+    units: CodeUnits,
+    bounds: Integers,
+    kinds: Bytes,
+    relations: Bytes,
     drops_white_space: bool,
     left: Flags,
     right: Flags,
     pairs: Flags,
-) -> Any:
+) -> tuple[Integers, Integers]:
     starts, ends = np.empty(len(units), np.int32), np.empty(len(units), np.int32)
     number = 0
     for sentence in range(len(bounds) - 1):

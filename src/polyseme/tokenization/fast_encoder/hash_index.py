@@ -1,7 +1,5 @@
 """A hash index from pre-tokens to rows of a table, in compiled loops."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -11,9 +9,7 @@ from polyseme.corpora.utf16_text import Utf16Text
 from polyseme.system.jit import jit
 
 MAX_KEY_LENGTH = 15  # code units; a key is four 64-bit numbers of four units each, the last with the length
-_MASKS = (np.tri(MAX_KEY_LENGTH + 1, MAX_KEY_LENGTH + 1, -1, np.uint16) * np.uint16(0xFFFF)).view(
-    np.uint64
-)  # by length
+_MASKS = (np.tri(MAX_KEY_LENGTH + 1, k=-1, dtype=np.uint16) * np.uint16(0xFFFF)).view(np.uint64)  # by length
 _MULTIPLIERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], np.uint64)
 _HALF, _LAST_UNIT = np.uint64(32), np.uint64(48)
 

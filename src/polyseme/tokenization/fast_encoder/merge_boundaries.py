@@ -1,7 +1,5 @@
 """Which neighbouring ideographs a byte-level BPE may merge; runs of ideographs can be split everywhere else."""
 
-from __future__ import annotations
-
 import functools
 import re
 from collections.abc import Iterable

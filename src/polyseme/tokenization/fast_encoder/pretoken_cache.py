@@ -4,13 +4,11 @@ Pre-tokens are looked up among those seen before, in compiled loops that release
 go to the tokenizers library.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable
 from itertools import repeat
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import tokenizers
@@ -69,8 +67,7 @@ class PretokenCache:
             if 2 * (ends[new] - starts[new]).sum() > (ends - starts).sum():
                 self.pause = _PAUSE
             firsts, counts, tokens = self.firsts, self.counts, self.tokens
-        tokens, lengths = _gather(rows, self.boundaries.per_sentence(text, starts), firsts, counts, tokens)
-        return tokens, lengths
+        return _gather(rows, self.boundaries.per_sentence(text, starts), firsts, counts, tokens)
 
     def fill(self, pretokens: list[str]) -> None:
         """Clear the cache and give the first rows to these pre-tokens."""
@@ -79,11 +76,9 @@ class PretokenCache:
 
     def gather(self, rows: Integers, lengths: Integers) -> tuple[Integers, Integers]:
         """The tokens of cached rows, and the number of each sentence, which has `lengths` rows."""
-        tokens, num_tokens = _gather(rows, lengths, self.firsts, self.counts, self.tokens)
-        return tokens, num_tokens
+        return _gather(rows, lengths, self.firsts, self.counts, self.tokens)
 
     def _add(self, pretokens: list[str], rows: Integers) -> None:
-        """Encode new pre-tokens."""
         whole = np.array([self.word_encoder.accepts(pretoken) is not None for pretoken in pretokens], np.bool_)
         order = np.argsort(~whole, kind="stable")
         pretokens = [pretokens[index] for index in order.tolist()]
@@ -98,7 +93,9 @@ class PretokenCache:
 
 
 @jit
-def _gather(rows: Any, lengths: Any, firsts: Any, counts: Any, cached: Any) -> Any:
+def _gather(
+    rows: Integers, lengths: Integers, firsts: Integers, counts: Integers, cached: Integers
+) -> tuple[Integers, Integers]:
     num_tokens = 0
     for row in rows:
         num_tokens += counts[row]
