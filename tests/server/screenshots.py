@@ -73,7 +73,9 @@ def make_models(folder: Path) -> list[Path]:
     ):
         ps.pretrain(family, corpus=corpus, out=folder / family, size="tiny", budget=budget, resume=True)
     if not (folder / "bert" / "probe.svg").exists():
-        write_probe_files(ps.load(folder / "bert").probe(town / "tag" / "train.conll", max_sentences=300), folder / "bert")
+        write_probe_files(
+            ps.load(folder / "bert").probe(town / "tag" / "train.conll", max_sentences=300), folder / "bert"
+        )
     train = {name: str(town / file) for name, file in TASKS.items()}
     ps.finetune(folder / "bert", train=train, out=folder / "tuned", budget="60s", resume=True)
     return [folder / name for name in ("skipgram", "bert", "gpt2", "transformer", "tuned")]

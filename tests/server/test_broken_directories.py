@@ -107,6 +107,7 @@ def test_run_is_updated_live(folders, tmp_path):
         details = server.get("/v1/runs/run").json
         assert details["history"][-2]["step"] == last["step"]
         assert details["history"][-1]["step"] is None, "NaN becomes null"
+        assert server.get("/v1/runs").json[0]["steps_done"] == 0
         (run / "probe.svg").write_text("<svg/>")
         assert server.get("/v1/runs/run").json["probe_charts"] == {"probe.svg": "<svg/>"}
         assert server.get("/v1/runs/bert").status == server.get("/v1/runs/nobody").status == 404

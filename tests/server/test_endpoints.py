@@ -267,6 +267,15 @@ def test_int8_weights(folders):
         assert quantized.post("completions", model="gpt2", prompt="the", max_tokens=5, temperature=0).status == 200
 
 
+def test_non_finite_numbers_are_an_error(folders):
+    with serving(folders["bert"]) as server:
+        assert server.post("attention", input="NaN -Infinity").status == 200
+        weight = next(server.server.service.models.models[0].model.encoder.parameters())
+        weight.data.fill_(float("nan"))
+        reply = server.post("embeddings", input="the old bank")
+        assert reply.status == 422 and reply.error["code"] == "non_finite"
+
+
 def test_every_endpoint_has_an_example(server):
     paths = server.document["paths"]
     for path, methods in paths.items():

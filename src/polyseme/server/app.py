@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any
 
 from polyseme.server import docs_page
-from polyseme.server.endpoint import Endpoint, HttpResponse, Resource, Service, json_response
+from polyseme.server.endpoint import Endpoint, HttpResponse, Resource, Service, encode_json, json_response
 from polyseme.server.endpoints import analysis, completions, embeddings, fill_mask, likelihood, tasks
 from polyseme.server.errors import ApiError
 from polyseme.server.gateway import Gateway, Headers, Limits
@@ -60,7 +60,7 @@ def list_runs(service: Service, name: str, headers: Headers) -> HttpResponse:
 
 def get_run(service: Service, name: str, headers: Headers) -> HttpResponse:
     """Return the training history of a run."""
-    return json_response(service.runs.details(name))
+    return HttpResponse(body=encode_json(service.runs.details(name), nulls=True))
 
 
 def list_reports(service: Service, name: str, headers: Headers) -> HttpResponse:

@@ -46,9 +46,8 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._is_over:
             return
-        if self._timer is None and self._in_header:
-            self._start_timer()
         if self._in_header:
+            self._start_timer()
             self._num_header_bytes += len(data)
         super().data_received(data)
         if self._in_header and self._num_header_bytes > MAX_HEADER_BYTES:
@@ -57,8 +56,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_header, self._num_header_bytes = True, 0
-        if self._timer is None:
-            self._start_timer()
+        self._start_timer()
 
     def on_headers_complete(self) -> None:
         self._in_header = False
@@ -76,14 +74,12 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._in_header = True
-        self._num_header_bytes = 0
+        self._in_header, self._num_header_bytes = True, 0
         self._stop_timer()
         if not self._is_over:
             super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        self._stop_timer()
         self._refuse(ApiError(400, "bad_request", "invalid HTTP request; send HTTP/1.1"))
 
     @property
@@ -92,7 +88,8 @@ class Connection(HttpToolsProtocol):
         return self._refused or self.transport.is_closing()
 
     def _start_timer(self) -> None:
-        self._timer = self.loop.call_later(self.limits.receive_seconds, self._time_out)
+        if self._timer is None:
+            self._timer = self.loop.call_later(self.limits.receive_seconds, self._time_out)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -110,7 +107,6 @@ class Connection(HttpToolsProtocol):
         self._refuse(ApiError(408, "request_timeout", f"the request did not arrive within {seconds}; send it again"))
 
     def _refuse_header(self) -> None:
-        self._stop_timer()
         limit = f"{MAX_HEADER_BYTES // 1024} kB"
         self._refuse(ApiError(431, "headers_too_large", f"the headers are larger than {limit}; send fewer"))
 
@@ -120,7 +116,7 @@ class Connection(HttpToolsProtocol):
         if self._is_over:
             return
         body = error.body()
-        headers: list[tuple[bytes, bytes]] = [
+        headers = [
             (b"content-type", b"application/json"),
             (b"content-length", str(len(body)).encode()),
             (b"connection", b"close"),

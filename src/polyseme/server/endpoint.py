@@ -106,12 +106,17 @@ def as_list(value: Item | list[Item]) -> list[Item]:
     return value if isinstance(value, list) else [value]
 
 
-def encode_json(content: Any) -> bytes:
-    """Strict JSON: NaN and infinity are an error."""
+def encode_json(content: Any, *, nulls: bool = False) -> bytes:
+    """Strict JSON: NaN and infinity are an error or, with `nulls`, null."""
     try:
-        return to_json(content)
+        body = to_json(content, inf_nan_mode="null" if nulls else "constants")
+        has_constants = b"NaN" in body or b"Infinity" in body  # or they occur in a text
+        if has_constants and body != to_json(content, inf_nan_mode="null"):
+            raise ApiError(422, "non_finite", "the model returned non-finite numbers; use another model")
     except ValueError:
-        raise ApiError(422, "non_finite", "the model returned non-finite numbers; use another model") from None
+        message = "the response has text that is not valid Unicode; rename the directory of the model or run"
+        raise ApiError(422, "invalid_unicode", message) from None
+    return body
 
 
 def json_response(content: Any, status: int = 200) -> HttpResponse:

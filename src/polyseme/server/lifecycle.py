@@ -100,7 +100,6 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Base URL."""
         host, port = self.listening.getsockname()[:2]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 

@@ -57,13 +57,11 @@ class ServedModel:
 
     @property
     def model(self) -> Pretrained:
-        """The loaded model."""
         assert self.loaded is not None
         return self.loaded
 
     @property
     def is_run(self) -> bool:
-        """Whether it is a training run."""
         return has_file(self.folder, HISTORY) or has_file(self.folder, RECIPE)
 
     @cached_property

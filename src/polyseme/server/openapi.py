@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -36,14 +36,13 @@ _NAME_PARAMETER = {"name": "name", "in": "path", "required": True, "schema": {"t
 def openapi_document(endpoints: Iterable[Endpoint], resources: Iterable[Resource]) -> dict[str, Any]:
     """Describe every endpoint and every tagged resource."""
     endpoints, resources = list(endpoints), [one for one in resources if one.tag]
-    types: list[tuple[Any, Literal["validation", "serialization"]]] = [(ErrorResponse, "serialization")]
-    for endpoint in endpoints:
-        types += [(endpoint.request, "validation"), (endpoint.response, "serialization")]
-    types += [(one.response, "serialization") for one in resources if one.response]
-    adapters: list[Any] = [(str(index), mode, TypeAdapter(kind)) for index, (kind, mode) in enumerate(types)]
+    requests = [endpoint.request for endpoint in endpoints]
+    answers = [ErrorResponse, *(endpoint.response for endpoint in endpoints), *(one.response for one in resources)]
+    types = [*((kind, "validation") for kind in requests), *((kind, "serialization") for kind in answers if kind)]
+    adapters: list[Any] = [(kind, mode, TypeAdapter(kind)) for kind, mode in types]
     found, shared = TypeAdapter.json_schemas(adapters, ref_template="#/components/schemas/{model}")
-    schemas = {id(kind): found[(str(index), mode)] for index, (kind, mode) in enumerate(types)}
-    errors = {"application/json": {"schema": schemas[id(ErrorResponse)]}}
+    schemas = {kind: schema for (kind, _), schema in found.items()}
+    errors = {"application/json": {"schema": schemas[ErrorResponse]}}
 
     def responses(content: dict[str, Any], codes: Iterable[int]) -> dict[str, Any]:
         described = {str(code): {"description": _ERRORS[code], "content": errors} for code in codes}
@@ -52,8 +51,8 @@ def openapi_document(endpoints: Iterable[Endpoint], resources: Iterable[Resource
     paths: dict[str, Any] = {}
     for endpoint in endpoints:
         extra: Any = endpoint.request.model_config.get("json_schema_extra", {})
-        body = {"schema": schemas[id(endpoint.request)], "example": extra["examples"][0]}
-        content = {"application/json": {"schema": schemas[id(endpoint.response)]}}
+        body = {"schema": schemas[endpoint.request], "example": extra["examples"][0]}
+        content = {"application/json": {"schema": schemas[endpoint.response]}}
         if endpoint.streams:
             content["text/event-stream"] = {"schema": {"type": "string"}}
         paths[endpoint.path] = {
@@ -64,7 +63,7 @@ def openapi_document(endpoints: Iterable[Endpoint], resources: Iterable[Resource
             }
         }
     for resource in resources:
-        schema = schemas[id(resource.response)] if resource.response else {"type": "string"}
+        schema = schemas[resource.response] if resource.response else {"type": "string"}
         content = {resource.content_type: {"schema": schema}}
         operation: dict[str, Any] = {
             **_describe(resource.function, resource.tag),

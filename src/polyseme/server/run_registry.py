@@ -1,8 +1,8 @@
 """Training runs, live and finished, and comparison reports; nothing is ever written."""
 
-import math
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ class RunRegistry:
         ]
         return {
             "name": name,
-            "history": [replace_non_finite(row) for row in sampled],
+            "history": sampled,
             "scores": _scores(served.folder),
             "probe_charts": dict(_probe_charts(served.folder)),
         }
@@ -59,15 +59,6 @@ class RunRegistry:
             return path.read_bytes()
         except OSError:
             raise ApiError(404, "report_not_found", "the report was deleted; see /v1/reports") from None
-
-
-def replace_non_finite(value: Any) -> Any:
-    """A JSON value with null for NaN and infinity."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {str(name): replace_non_finite(part) for name, part in value.items()}
-    return [replace_non_finite(part) for part in value] if isinstance(value, list) else value
 
 
 def find_reports(folders: list[Path]) -> tuple[list[Path], dict[str, Path]]:
@@ -90,14 +81,14 @@ def _is_model(folder: Path) -> bool:
 
 def _summary(served: ServedModel) -> dict[str, Any]:
     rows = read_history(served.folder)
-    last = rows[-1] if rows else {}
-    family, total_steps = None, None
+    steps_done, family, total_steps = 0, None, None
+    with suppress(IndexError, TypeError, ValueError, OverflowError):  # no rows, or not a number
+        steps_done = int(rows[-1]["step"])
     try:
         recipe = read_recipe(served.folder)
         family, total_steps = recipe.family, recipe.training.step_schedule.total_steps or None
     except (PolysemeError, OSError):  # it is not written yet, or was deleted
         family = served.loaded.family if served.loaded else None
-    steps_done = int(last.get("step", 0))
     metrics = [name for name in {name: None for row in rows for name in row} if name not in (*COLUMNS, "dev")]
     metrics += [f"dev {name}" for name in {name: None for row in rows for name in row.get("dev") or {}}]
     training = is_training(served.folder)
@@ -125,9 +116,9 @@ def is_training(folder: Path) -> bool:
     return True
 
 
-def _scores(folder: Path) -> Any:
+def _scores(folder: Path) -> dict[str, Any] | None:
     try:
-        return replace_non_finite(read_json(folder / SCORES))
+        return read_json(folder / SCORES)
     except PolysemeError:
         return None
 

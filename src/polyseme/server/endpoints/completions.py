@@ -63,16 +63,9 @@ async def completions(service: Service, request: CompletionsRequest) -> bytes | 
 
 
 def _generation_config(request: CompletionsRequest, *, seed: int) -> GenerationConfig:
-    values = {
-        "max_tokens": request.max_tokens,
-        "temperature": 1.0 if request.temperature is None else request.temperature,
-        "top_p": request.top_p,
-        "top_k": request.top_k,
-        "repetition_penalty": request.repetition_penalty,
-        "seed": seed,
-        "stop": tuple(as_list(request.stop)) if request.stop else (),
-    }
-    return GenerationConfig(**{name: value for name, value in values.items() if value is not None})
+    names = {"max_tokens", "temperature", "top_p", "top_k", "repetition_penalty"}
+    settings = {"temperature": 1.0, **request.model_dump(include=names, exclude_none=True)}
+    return GenerationConfig(**settings, seed=seed, stop=tuple(as_list(request.stop)) if request.stop else ())
 
 
 @contextmanager
