@@ -97,20 +97,24 @@ class SelfAttention(nn.Module):
             past = past.tril(key.shape[2] - length)
             mask, causal = (past if mask is None else past & mask), False
         if explicit:
-            x = self._explicit_attention(query, key, value, mask)
+            x, _ = explicit_attention(query, key, value, mask, self.drop, self.recorded)
         else:
             dropout = self.drop.num_dropped / 256 if dropping else 0.0
             x = F.scaled_dot_product_attention(query, key, value, mask, dropout, causal)
         return x.transpose(1, 2)
 
-    def _explicit_attention(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-        scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-1, -2)  # (B, H, T, T)
-        if mask is not None:
-            scores.masked_fill_(~mask, float("-inf"))
-        weights = scores.softmax(-1)
-        if self.recorded is not None:
-            self.recorded.append(weights.detach())
-        return self.drop(weights) @ value  # type: ignore[no-any-return]
+
+def explicit_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, drop: Dropout, recorded: list[Tensor] | None
+) -> tuple[Tensor, Tensor]:
+    """Attention by two plain matrix products; return the output (B, H, T, D/H) and the weights (B, H, T, S)."""
+    scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-1, -2)
+    if mask is not None:
+        scores.masked_fill_(~mask, float("-inf"))
+    weights = scores.softmax(-1)
+    if recorded is not None:
+        recorded.append(weights.detach())
+    return drop(weights) @ value, weights
 
 
 @contextmanager

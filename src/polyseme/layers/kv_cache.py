@@ -1,4 +1,4 @@
-"""Key-value caches of causal self-attention for incremental decoding."""
+"""KV caches: the keys and values of causal self-attention, stored for incremental decoding."""
 
 from collections.abc import Sequence
 

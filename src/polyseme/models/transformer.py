@@ -13,7 +13,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from polyseme.batch import Batch, Encoded, State
-from polyseme.layers.attention import AttentionContext, SelfAttention
+from polyseme.layers.attention import AttentionContext, SelfAttention, explicit_attention
 from polyseme.layers.dropout import Dropout
 from polyseme.layers.kv_cache import KVCache
 from polyseme.layers.linear import Linear
@@ -109,14 +109,8 @@ class CrossAttention(nn.Module):
         """Attend to the keys and values `source`; return the output (B, T, D) and the weights (B, H, T, S)."""
         key, value = source.unbind(0)
         query = self.query(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (B, H, T, D/H)
-        scores = (query / math.sqrt(query.shape[-1])) @ key.transpose(-1, -2)
-        if mask is not None:
-            scores = scores.masked_fill(~mask, float("-inf"))
-        weights = scores.softmax(-1)
-        if self.recorded is not None:
-            self.recorded.append(weights.detach())
-        mixed = (self.drop(weights) @ value).transpose(1, 2).flatten(2)
-        return self.output(mixed), weights
+        mixed, weights = explicit_attention(query, key, value, mask, self.drop, self.recorded)
+        return self.output(mixed.transpose(1, 2).flatten(2)), weights
 
 
 @dataclass(eq=False)

@@ -93,11 +93,8 @@ class Ulmfit(Encoder):
         return Encoded(layers=tuple(layers), mask=batch.mask, packed_lengths=batch.packed_lengths, state=state)
 
     def new_state(self, num_rows: int, max_length: int) -> RecurrentState:
-        zeros = {}
-        for number, width in enumerate(self.widths[1:]):
-            state = torch.zeros(num_rows, width, device=self.tokens.weight.device)
-            zeros[f"hidden.{number}"] = zeros[f"cell.{number}"] = state
-        return RecurrentState(zeros)
+        zeros = [torch.zeros(num_rows, width, device=self.device) for width in self.widths[1:]]
+        return RecurrentState({f"{name}.{n}": zero for name in ("hidden", "cell") for n, zero in enumerate(zeros)})
 
     def pool(self, encoded: Encoded) -> Tensor:
         return encoded.last() if self.context == "left" else encoded.first()

@@ -19,6 +19,7 @@ class ObjectiveConfig(Config):
 
     by_gradient: ClassVar[bool] = True  # trained by gradient descent; otherwise by a compiled trainer
     full_batch: ClassVar[bool] = False  # each step uses the whole corpus
+    uses_parallel_text: ClassVar[bool] = False  # the corpus consists of sentence pairs
 
     @property
     def uses_units(self) -> bool:
@@ -28,11 +29,6 @@ class ObjectiveConfig(Config):
     @property
     def uses_dialogues(self) -> bool:
         """Whether the corpus consists of dialogues."""
-        return False
-
-    @property
-    def uses_parallel_text(self) -> bool:
-        """Whether the corpus consists of sentence pairs."""
         return False
 
 

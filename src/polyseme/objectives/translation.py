@@ -31,12 +31,9 @@ from polyseme.tokenization.config import SpecialTokens
 class TranslationConfig(ObjectiveConfig):
     """Settings of a translation objective."""
 
+    uses_parallel_text = True
     kind: Literal["translation"] = "translation"
     smoothing: float = Field(0.1, ge=0, lt=1)  # label smoothing ε
-
-    @property
-    def uses_parallel_text(self) -> bool:
-        return True
 
 
 class Translation(Objective):
@@ -54,9 +51,9 @@ class Translation(Objective):
     def draw_batch(self, source: TokenSource, *, seed: int, step: int) -> Batch:
         store = source.store
         first = self._pairs(source, seed, step)
-        ids = _padded(store, first, IGNORED)
+        ids = _padded(store, first)
         real = ids != IGNORED
-        labels = _padded(store, first + 1, IGNORED)
+        labels = _padded(store, first + 1)
         # Words outside the target vocabulary become the unknown token.
         labels = labels.where(labels < self.decoder.vocab_size, self.unknown)
         batch = Batch(ids=ids.where(real, self.pad), mask=real)
@@ -114,12 +111,12 @@ def _bucket_pairs(store: TokenStore, length: int, num_tokens: int) -> tuple[Leng
     return LengthBuckets(longest, np.array(bounds)), first
 
 
-def _padded(store: TokenStore, sentences: Integers, padding: int) -> Tensor:
-    """Tokens of sentences, one per row, padded."""
+def _padded(store: TokenStore, sentences: Integers) -> Tensor:
+    """Tokens of sentences, one per row, padded with IGNORED."""
     starts = store.sentences[sentences]
     lengths = store.sentences[sentences + 1] - starts
     column = np.arange(lengths.max())
     inside = column < lengths[:, None]
-    ids = np.full(inside.shape, padding, dtype=np.int64)
+    ids = np.full(inside.shape, IGNORED, dtype=np.int64)
     ids[inside] = store.tokens[(starts[:, None] + column)[inside]]
     return torch.from_numpy(ids)
