@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+THIS_FILE = Path(__file__).resolve()
+ROOT = THIS_FILE.parents[1]
 PACKAGE = ROOT / "src" / "polyseme"
 
 # A word of a Python identifier (snake_case and CamelCase are split), and what to write instead.
@@ -92,6 +93,21 @@ DATA = {
 # (file, matched text): why it stays.
 JUSTIFIED = {
     ("docs/results/enwiki/report.md", "company"): "a nearest neighbour in the results",
+    ("tests/evaluation/prompting/test_few_shot.py", "said"): "the text of a prompt",
+}
+
+# Terms that a reader searches for, and where they must be found: in a module's docstring, or in a page.
+TERMS = {
+    "out-of-vocabulary": ("tokenization/oov_model.py", "inference/scores.py", "docs/evaluation.md", "README.md"),
+    "perplexity": ("evaluation/perplexity.py", "docs/evaluation.md", "README.md"),
+    "beam search": ("inference/beam_search.py", "README.md"),
+    "KV cache": ("layers/kv_cache.py", "inference/generation.py", "README.md"),
+    "learning rate": ("training/optimization/lr_schedules.py", "docs/tasks.md"),
+    "downstream": ("docs/tasks.md", "docs/evaluation.md", "README.md"),
+    "co-occurrence": ("static_embeddings/cooccurrence.py", "static_embeddings/svd.py", "README.md"),
+    "text generation": ("inference/generation.py", "docs/serving.md", "README.md"),
+    "sequence labelling": ("tasks/sequence_labelling.py", "docs/tasks.md", "README.md"),
+    "masked language model": ("objectives/masked_lm.py", "models/bert.py", "docs/evaluation.md", "README.md"),
 }
 
 
@@ -148,6 +164,7 @@ def complaints(path):
 
 SOURCES = [
     *(path for suffix in ("py", "js", "css", "toml") for path in sorted(PACKAGE.rglob(f"*.{suffix}"))),
+    *sorted({*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")} - {THIS_FILE}),
     *sorted((ROOT / "docs").rglob("*.md")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")),
 ]
@@ -156,3 +173,11 @@ SOURCES = [
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_vocabulary_is_that_of_the_field(path):
     assert not complaints(path), "\n".join(complaints(path))
+
+
+@pytest.mark.parametrize(("term", "place"), [(term, place) for term, places in TERMS.items() for place in places])
+def test_terms_of_the_field_are_where_readers_look_for_them(term, place):
+    path = PACKAGE / place if place.endswith(".py") else ROOT / place
+    text = path.read_text(encoding="utf-8")
+    prose = ast.get_docstring(ast.parse(text)) if path.suffix == ".py" else text
+    assert prose and term.lower() in " ".join(prose.lower().split()), f"name {term!r} in the documentation of {place}"

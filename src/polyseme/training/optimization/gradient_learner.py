@@ -250,7 +250,7 @@ def _optimizer(
     """
     layer_groups = layer_group_weights(encoder)
     multipliers = layer_learning_rates(1.0, len(layer_groups), divisor=config.layer_lr_divisor)
-    by_weight = {id(w): rate for group, rate in zip(layer_groups, multipliers, strict=True) for w in group}
+    by_weight = {id(w): factor for group, factor in zip(layer_groups, multipliers, strict=True) for w in group}
     if not isinstance(objective, FineTuningObjective):
         by_weight.pop(id(encoder.tokens.weight), None)
     groups: dict[tuple[float, bool], list[Tensor]] = {}
