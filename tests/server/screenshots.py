@@ -20,11 +20,11 @@ from tests.server.client import serving
 
 TASKS = {
     "topics": "classify/train.tsv",
-    "names": "tag/train.conll",
-    "follows": "pair/train.tsv",
-    "near": "similarity/train.tsv",
-    "asked": "span/train.json",
-    "chosen": "choice/train.jsonl",
+    "entities": "tag/train.conll",
+    "entailment": "pair/train.tsv",
+    "similarity": "similarity/train.tsv",
+    "questions": "span/train.json",
+    "choices": "choice/train.jsonl",
 }
 TAGGED = "On Monday morning, Diana Novak met Walter Stone in Mill Street and walked to the town hall."
 PASSAGE = (

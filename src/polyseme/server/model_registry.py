@@ -117,25 +117,21 @@ class ServedModel:
             raise ApiError(422, "unsupported", f"{self.name} has no {kind} task; its tasks: {tasks or 'none'}")
         raise ApiError(422, "task_required", f"give a task of {self.name}: {', '.join(names)}", param="task")
 
-    def load(self, weights: str = "float32") -> bool:
-        """Try to load the model; returns whether it succeeded."""
+    def load(self, weights: str) -> None:
+        """Try to load the model; if that fails, `problem` is the reason."""
         self.version = self.weights_version()
         try:
             model = _load(self.folder, weights)
+            for weight in [*model.encoder.parameters(), *model.objective.parameters()]:
+                weight.data = weight.data.clone()  # the file may be overwritten while its pages are mapped
+            self.loaded, self.problem = model, ""
         except PolysemeError as error:
             self.problem = " ".join(str(error).split())
-            return False
         except OSError as error:
             self.problem = f"cannot read {self.folder} ({error.strerror}); check the path and its permissions"
-            return False
         except Exception as error:  # a directory that is being written can fail in any way
             logger.debug("cannot load %s", self.folder, exc_info=error)
             self.problem = f"cannot load {self.folder} ({type(error).__name__}); check its files"
-            return False
-        for weight in [*model.encoder.parameters(), *model.objective.parameters()]:
-            weight.data = weight.data.clone()  # the file may be overwritten while its pages are mapped
-        self.loaded, self.problem = model, ""
-        return True
 
     def weights_version(self) -> tuple[int, ...]:
         """Size, time and inode of the weights; empty if there are none."""
