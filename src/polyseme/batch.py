@@ -4,14 +4,12 @@ Shape legend, used throughout: B sequences per batch, T tokens per sequence, D w
 V vocabulary size, C characters per token.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -52,16 +50,16 @@ class Batch:
     sampled_candidates: SampledCandidates | None = None
 
     @classmethod
-    def of(cls, ids: Tensor, **rest: Any) -> Batch:
+    def of(cls, ids: Tensor, **rest: Any) -> Self:
         """A batch without padding."""
         return cls(ids=ids, mask=torch.ones_like(ids, dtype=torch.bool), **rest)
 
-    def with_labels(self, name: str, labels: Tensor) -> Batch:
+    def with_labels(self, name: str, labels: Tensor) -> Self:
         """Add the labels of a loss term."""
         count = int((labels != IGNORED).sum())
         return dataclasses.replace(self, labels={**self.labels, name: labels}, counts={**self.counts, name: count})
 
-    def split(self, num_rows: int) -> Iterator[Batch]:
+    def split(self, num_rows: int) -> Iterator[Self]:
         """Split into micro-batches of about `num_rows` sequences, keeping the rows of an example together."""
         num_rows = -(-num_rows // self.rows_per_example) * self.rows_per_example
         if num_rows >= len(self.ids):
@@ -70,7 +68,7 @@ class Batch:
         for start in range(0, len(self.ids), num_rows):
             yield self._map(lambda tensor, rows=slice(start, start + num_rows): tensor[rows])  # type: ignore[misc]
 
-    def to(self, device: torch.device) -> Batch:
+    def to(self, device: torch.device) -> Self:
         """Move to a device."""
         if self.ids.device == device:
             return self
@@ -85,7 +83,7 @@ class Batch:
             sampled_candidates=None if candidates is None else SampledCandidates(*map(move, candidates)),
         )
 
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Batch:
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
         """Apply a function to every tensor whose first dimension is B."""
 
         def optional(tensor: Tensor | None) -> Tensor | None:
@@ -143,15 +141,14 @@ class Encoded:
         """Top layer at the first token of each sequence, (B, D)."""
         if self.packed_lengths is None:
             return self.layers[-1][:, 0]
-        starts = [end - length for end, length in zip(self._ends, self.packed_lengths, strict=True)]
-        return self.layers[-1][0, starts]
+        return self.layers[-1][0, list(itertools.accumulate(self.packed_lengths[:-1], initial=0))]
 
     def last(self) -> Tensor:
         """Top layer at the last real token of each sequence, (B, D)."""
         if self.packed_lengths is None:
             rows = torch.arange(len(self.mask), device=self.mask.device)
             return self.layers[-1][rows, self.mask.sum(1) - 1]
-        return self.layers[-1][0, [end - 1 for end in self._ends]]
+        return self.layers[-1][0, [end - 1 for end in itertools.accumulate(self.packed_lengths)]]
 
     def mean(self) -> Tensor:
         """Mean of the top layer over the real tokens of each sequence, (B, D)."""
@@ -160,10 +157,6 @@ class Encoded:
             return torch.cat([rows.mean(1) for rows in split_packed(top[0], self.packed_lengths)])
         real = self.mask[..., None].to(top.dtype)
         return (top * real).sum(1) / real.sum(1).clamp_min(1)
-
-    @property
-    def _ends(self) -> list[int]:
-        return list(itertools.accumulate(self.packed_lengths or ()))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -62,29 +62,13 @@ def _masked_lm(config: MaskedLmConfig, encoder: Encoder, specials: SpecialTokens
     return JointObjective({pairs.name: pairs, "masked_lm": masked}, weights={pairs.name: config.pairs_weight})
 
 
-def _causal_lm(config: CausalLmConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
-    return JointObjective({"causal_lm": CausalLm()})
-
-
-def _feedforward_lm(config: FeedforwardLmConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
-    return JointObjective({"causal_lm": FeedforwardLm(encoder)})
-
-
 def _bidirectional_lm(config: BidirectionalLmConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
     forward = ForwardLm(config, encoder, specials)
     parts = {"forward": forward, "backward": BackwardLm(forward)}
     return JointObjective(parts, weights=dict.fromkeys(parts, 0.5))
 
 
-def _awd_lm(config: AwdLmConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
-    return JointObjective({"causal_lm": AwdLm(config, encoder)})
-
-
-def _translation(config: TranslationConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
-    return JointObjective({"translation": Translation(config, encoder, specials)})
-
-
-def _no_objective(config: Config, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
+def _no_objective(*_: Any) -> JointObjective:
     return JointObjective({})
 
 
@@ -92,11 +76,14 @@ def _no_objective(config: Config, encoder: Encoder, specials: SpecialTokens) -> 
 # module; the `build_trainer` of their config returns what trains them.
 OBJECTIVES: dict[str, tuple[type[Config], Callable[[Any, Encoder, SpecialTokens], JointObjective]]] = {
     "masked_lm": (MaskedLmConfig, _masked_lm),
-    "causal_lm": (CausalLmConfig, _causal_lm),
-    "feedforward_lm": (FeedforwardLmConfig, _feedforward_lm),
+    "causal_lm": (CausalLmConfig, lambda *_: JointObjective({"causal_lm": CausalLm()})),
+    "feedforward_lm": (
+        FeedforwardLmConfig,
+        lambda _, encoder, __: JointObjective({"causal_lm": FeedforwardLm(encoder)}),
+    ),
     "bidirectional_lm": (BidirectionalLmConfig, _bidirectional_lm),
-    "awd_lm": (AwdLmConfig, _awd_lm),
-    "translation": (TranslationConfig, _translation),
+    "awd_lm": (AwdLmConfig, lambda config, encoder, _: JointObjective({"causal_lm": AwdLm(config, encoder)})),
+    "translation": (TranslationConfig, lambda *args: JointObjective({"translation": Translation(*args)})),
     "onehot": (OneHotObjectiveConfig, _no_objective),
     "wordclass": (WordClusterConfig, _no_objective),
     "svd": (SvdConfig, _no_objective),

@@ -1,7 +1,5 @@
 """The interface between a training session and whatever it trains."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol

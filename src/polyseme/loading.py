@@ -1,7 +1,5 @@
 """Loading of models: directories of Polyseme and transformers, and files of word vectors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,6 +11,7 @@ from polyseme.conversion.word_vector_files import WordListTokenizer, read_word_v
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.families import OBJECTIVES, build_objective
 from polyseme.layers.linear import quantize
+from polyseme.models.base import Encoder
 from polyseme.objectives.joint import JointObjective
 from polyseme.pretrained import Pretrained
 from polyseme.static_embeddings.encoder import StaticEmbedding, StaticEmbeddingConfig
@@ -40,15 +39,8 @@ class WordVectorModel(Pretrained):
         """Read the words of a file, and where their vectors are."""
         vectors = read_word_vectors(path)
         model = cls.__new__(cls)
-        tokenizer = WordListTokenizer(vectors.words)
-        vars(model).update(
-            folder=path,
-            family=vectors.family,
-            objective=JointObjective({}),
-            tokenizer=tokenizer,
-            recipe=None,
-            vectors=vectors,
-        )
+        fields = {"folder": path, "family": vectors.family, "objective": JointObjective({}), "recipe": None}
+        vars(model).update(fields, tokenizer=WordListTokenizer(vectors.words), vectors=vectors)
         return model
 
     def __getattr__(self, name: str) -> Any:
@@ -97,13 +89,8 @@ def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
 def _open_directory(folder: Path) -> Pretrained:
     recipe = read_recipe(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
-        verb = (
-            "finetune"
-            if isinstance(recipe, FineTuningRecipe)
-            else "adapt"
-            if recipe.training.base_model
-            else "pretrain"
-        )
+        verb = "adapt" if recipe.training.base_model else "pretrain"
+        verb = "finetune" if isinstance(recipe, FineTuningRecipe) else verb
         raise CheckpointError(f"{folder} is an unfinished run; resume it with polyseme {verb} --resume")
     check_loadable(folder)
     files = open_model(folder, family=recipe.family if recipe else None)
@@ -137,29 +124,19 @@ def _heads(
 ) -> JointObjective:
     if isinstance(recipe, FineTuningRecipe):
         return build_finetuning_objective(parse_tasks(read_json(folder / LABELS)), recipe.finetuning, files.encoder)
-    settings = recipe.objective if recipe else _published_objective(files.family)
-    return build_objective(settings, files.encoder, specials)
-
-
-def _published_objective(family: str) -> Any:
-    settings = read_preset(family, "base")["objective"]
-    return OBJECTIVES[settings["kind"]][0].parse(settings, group="objective")
+    if recipe:
+        return build_objective(recipe.objective, files.encoder, specials)
+    settings = read_preset(files.family, "base")["objective"]
+    config = OBJECTIVES[settings["kind"]][0].parse(settings, group="objective")
+    return build_objective(config, files.encoder, specials)
 
 
 def _fetch(name: str) -> Path:
     from huggingface_hub import snapshot_download
 
-    patterns = [
-        "config.json",
-        "model.safetensors",
-        "tokenizer*.json",
-        "vocab.*",
-        "merges.txt",
-        "spiece.model",
-        "special_tokens_map.json",
-    ]
+    patterns = "config.json model.safetensors tokenizer*.json vocab.* merges.txt spiece.model special_tokens_map.json"
     try:
-        return Path(snapshot_download(name, allow_patterns=patterns))
+        return Path(snapshot_download(name, allow_patterns=patterns.split()))
     except Exception as error:  # the network and the hub raise many kinds
         raise CheckpointError(
             f"cannot download {name} from the Hugging Face Hub ({type(error).__name__}); pass a local directory"
@@ -170,45 +147,38 @@ def describe(folder: Path) -> dict[str, Any]:
     """Describe a model directory, a run directory or a file of word vectors without loading weights."""
     if folder.is_file():
         model = load(folder)
-        return {
-            "folder": str(folder),
-            "family": model.family,
-            "state": "finished",
-            "context": model.encoder.context,
-            "parameters": sum(weight.numel() for weight in model.encoder.parameters()),
-            "model": model.encoder.config.model_dump(),
-        }
+        return _describe_encoder(folder, model.family, model.encoder)
     recipe = read_recipe(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
         return {"folder": str(folder), "family": recipe.family, "state": "unfinished", "recipe": recipe.dump()}
     files = open_model(folder, family=recipe.family if recipe else None)
-    facts: dict[str, Any] = {
-        "folder": str(folder),
-        "family": files.family,
-        "state": "finished",
-        "context": files.encoder.context,
-        "parameters": sum(weight.numel() for weight in files.encoder.parameters()),
+    facts = _describe_encoder(folder, files.family, files.encoder) | {
         "tensors": len(files.shapes),
-        "model": files.encoder.config.model_dump(),
         "transformers": files.encoder.hf_mapping.model_type if files.encoder.hf_mapping else None,
         "changed": changed_files(folder),
     }
-    rows = read_history(folder)
     if recipe:
         facts |= {"budget": recipe.training.budget, "tokenizer": recipe.tokenizer.model_dump()}
     if isinstance(recipe, Recipe):
         facts |= {"corpus": recipe.data.corpus, "objective": recipe.objective.model_dump()}
     if isinstance(recipe, FineTuningRecipe):
-        facts |= {
-            "train": recipe.data.train,
-            "base": recipe.training.base_model,
-            "finetuning": recipe.finetuning.model_dump(),
-        }
-        facts["tasks"] = read_json(folder / LABELS)
-    if rows:
-        facts |= {"steps": rows[-1]["step"], "tokens": rows[-1]["tokens"], "seconds": rows[-1]["seconds"]}
-        facts["dev"] = next((row["dev"] for row in reversed(rows) if "dev" in row), None)
+        facts |= {"train": recipe.data.train, "base": recipe.training.base_model}
+        facts |= {"finetuning": recipe.finetuning.model_dump(), "tasks": read_json(folder / LABELS)}
+    if rows := read_history(folder):
+        last, dev = rows[-1], next((row["dev"] for row in reversed(rows) if "dev" in row), None)
+        facts |= {"steps": last["step"], "tokens": last["tokens"], "seconds": last["seconds"], "dev": dev}
     if isinstance(recipe, FineTuningRecipe):
         scores = read_json(folder / SCORES)
         facts |= {"dev": scores["dev"], "layers": scores.get("layers")}
     return facts
+
+
+def _describe_encoder(path: Path, family: str, encoder: Encoder) -> dict[str, Any]:
+    return {
+        "folder": str(path),
+        "family": family,
+        "state": "finished",
+        "context": encoder.context,
+        "parameters": sum(weight.numel() for weight in encoder.parameters()),
+        "model": encoder.config.model_dump(),
+    }

@@ -1,9 +1,8 @@
 """Maps steps to training progress when the number of steps is adapted to a time budget."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from typing import Self
 
 NUM_MILESTONES = 10
 
@@ -41,11 +40,11 @@ class StepSchedule:
         begin, end = (0, *self.milestones)[part : part + 2]
         return self.steps * (part + (step - begin) / (end - begin)) / NUM_MILESTONES
 
-    def with_first_milestone(self) -> StepSchedule:
+    def with_first_milestone(self) -> Self:
         """Set the first milestone as planned; each later one is set when the one before is reached."""
         return replace(self, milestones=(-(-self.steps // NUM_MILESTONES),))
 
-    def with_next_milestone(self, *, step: float, left: float) -> StepSchedule:
+    def with_next_milestone(self, *, step: float, left: float) -> Self:
         """Set the next milestone by the seconds that are left and the seconds that a step takes."""
         available = left / (NUM_MILESTONES - len(self.milestones))
         length = round(available / step) if step > 0 else self.milestones[0]  # without a clock, as planned

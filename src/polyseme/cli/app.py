@@ -40,30 +40,11 @@ from polyseme.errors import PolysemeError
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 ParserError: type[Exception] = UsageError.__bases__[0]
 
-COMMANDS = (
-    pretrain,
-    adapt,
-    finetune,
-    predict,
-    fill,
-    generate,
-    ask,
-    translate,
-    score,
-    embed,
-    neighbours,
-    analogy,
-    attention,
-    senses,
-    probe,
-    evaluate,
-    compare,
-    serve,
-    import_,
-    export,
-    info,
-    doctor,
-    sample,
+COMMANDS = (  # in the order of --help
+    *(pretrain, adapt, finetune, predict),
+    *(fill, generate, ask, translate, score, embed, neighbours, analogy),
+    *(attention, senses, probe, evaluate, compare),
+    *(serve, import_, export, info, doctor, sample),
 )
 
 

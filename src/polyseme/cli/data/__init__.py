@@ -9,12 +9,5 @@ from polyseme.cli.data.show import show
 data = typer.Typer(
     help="Inspect training batches, check labelled data, join phrases.", no_args_is_help=True, rich_markup_mode=None
 )
-
-
-@data.callback()
-def group() -> None:
-    """Inspect training batches, check labelled data, join phrases."""
-
-
 for command in (check, phrases, show):
     data.command()(command)

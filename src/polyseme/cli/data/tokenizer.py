@@ -14,11 +14,6 @@ from polyseme.system.io_errors import writable
 tokenizer = typer.Typer(help="Train tokenizers.", no_args_is_help=True, rich_markup_mode=None)
 
 
-@tokenizer.callback()
-def group() -> None:
-    """Train tokenizers."""
-
-
 @tokenizer.command()
 def train(
     out: Annotated[Path, typer.Option(help="Directory to write, new or empty.")],

@@ -57,11 +57,12 @@ def generate(
             sys.stdout.write(piece)
             sys.stdout.flush()
         sys.stdout.write("\n")
-    for start in range(0, len(prompts) if len(prompts) > 1 or json else 0, _CHUNK):
-        chunk = prompts[start : start + _CHUNK]
-        for text, generated in zip(chunk, loaded.generate(chunk, **options), strict=True):
-            if json:
-                print_json({"prompt": text, "text": generated})
-            else:
-                sys.stdout.write(f"{text}{generated}\n")
+    else:
+        for start in range(0, len(prompts), _CHUNK):
+            chunk = prompts[start : start + _CHUNK]
+            for text, generated in zip(chunk, loaded.generate(chunk, **options), strict=True):
+                if json:
+                    print_json({"prompt": text, "text": generated})
+                else:
+                    sys.stdout.write(f"{text}{generated}\n")
     suggest("score {} 'a sentence'", model)

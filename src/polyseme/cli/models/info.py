@@ -30,7 +30,10 @@ def info(
     if facts.get("changed"):
         report(f"changed since it was written: {', '.join(facts['changed'])}")
     if facts["state"] == "unfinished":
-        suggest("pretrain {} --out {} --resume", facts["family"], model)
+        recipe = facts["recipe"]
+        base = recipe["training"]["base_model"]
+        command = "finetune" if "finetuning" in recipe else "adapt" if base else "pretrain"
+        suggest(command + " {} --out {} --resume", base or facts["family"], model)
     else:
         suggest("serve {}", model)
 
