@@ -10,12 +10,16 @@ from pydantic import Field
 
 from polyseme.config import Config
 from polyseme.errors import ConfigError, PolysemeError
-from polyseme.families import FAMILIES
 from polyseme.tasks import FineTuningConfig, TaskConfig, parse_task, task_spec
-from polyseme.tokenization.config import TokenizerConfig
 from polyseme.training.base_model import BaseModel
-from polyseme.training.optimization.optimizer_config import TrainingConfig
-from polyseme.training.recipe import Recipe, SavedRecipe, apply_overrides, parse_groups, read_recipe_values
+from polyseme.training.recipe import (
+    Recipe,
+    SavedRecipe,
+    apply_overrides,
+    parse_groups,
+    parse_settings,
+    read_recipe_values,
+)
 
 _MIN_EPOCHS, _MAX_EPOCHS = 3, 30
 _ENOUGH_EXAMPLES = 24_000  # with repetitions; more hardly help
@@ -54,7 +58,7 @@ class LabelledDataConfig(Config):
 class FineTuningRecipe(SavedRecipe):
     """Settings of a fine-tuning run."""
 
-    not_ours = ("objective", "pretrain or adapt")
+    other_command = ("objective", "pretrain or adapt")
 
     finetuning: FineTuningConfig
     tasks: Mapping[str, TaskConfig]  # by name
@@ -63,15 +67,8 @@ class FineTuningRecipe(SavedRecipe):
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
         family, groups = parse_groups(values, "model", "tokenizer", "finetuning", "tasks", "data", "training")
-        return cls(
-            family=family,
-            model=FAMILIES[family].Config.parse(groups["model"], group="model"),
-            tokenizer=TokenizerConfig.parse(groups["tokenizer"], group="tokenizer"),
-            finetuning=FineTuningConfig.parse(groups["finetuning"], group="finetuning"),
-            tasks=parse_tasks(groups["tasks"]),
-            data=LabelledDataConfig.parse(groups["data"], group="data"),
-            training=TrainingConfig.parse(groups["training"], group="training"),
-        )
+        settings = parse_settings(family, groups, finetuning=FineTuningConfig, data=LabelledDataConfig)
+        return cls(family=family, tasks=parse_tasks(groups["tasks"]), **settings)
 
 
 def read_recipe(folder: Path) -> Recipe | FineTuningRecipe:

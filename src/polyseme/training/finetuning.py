@@ -43,6 +43,7 @@ _DEV_BATCH_SIZE = 64
 class FineTuningSession(TrainingSession):
     """A run that trains a model for one task or several on labelled data."""
 
+    recipe_class = FineTuningRecipe
     recipe: FineTuningRecipe
     objective: FineTuningObjective
 
@@ -93,10 +94,6 @@ class FineTuningSession(TrainingSession):
         session._fix_steps()
         session.run = RunDirectory.create(out, session.recipe, session.tokenizer, first=session.learner)
         return session
-
-    @classmethod
-    def load_recipe(cls, folder: Path) -> FineTuningRecipe:
-        return FineTuningRecipe.load(folder)
 
     @classmethod
     def rebuild(cls, folder: Path, recipe: FineTuningRecipe, watch: Watch) -> Self:

@@ -56,6 +56,7 @@ _FULL_DEV_TOKENS = 1_000_000  # for the last validation, at most
 class PretrainingSession(TrainingSession):
     """A run that trains a model on raw text."""
 
+    recipe_class = Recipe
     recipe: Recipe
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, store: TokenStore, dev: Mapping[str, TokenStore]) -> None:
@@ -139,10 +140,6 @@ class PretrainingSession(TrainingSession):
             first = session.learner if base or vectors else None
             session.run = RunDirectory.create(out, session.recipe, session.tokenizer, first=first)
         return session
-
-    @classmethod
-    def load_recipe(cls, folder: Path) -> Recipe:
-        return Recipe.load(folder)
 
     @classmethod
     def rebuild(cls, folder: Path, recipe: Recipe, watch: Watch) -> Self:

@@ -56,7 +56,9 @@ class SavedRecipe:
     data: Any
     training: TrainingConfig
 
-    not_ours: ClassVar[tuple[str, str]]  # a group that only recipes of another command have, and that command
+    other_command: ClassVar[
+        tuple[str, str]
+    ]  # a group of settings that marks a run of another command, and that command
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
@@ -72,7 +74,7 @@ class SavedRecipe:
     def load(cls, folder: Path) -> Self:
         """Load the recipe of a run directory."""
         values = read_recipe_values(folder)
-        group, command = cls.not_ours
+        group, command = cls.other_command
         if group in values:
             raise CheckpointError(f"{folder} is a run of polyseme {command}; use that command, or another folder")
         return cls.parse(values)
@@ -96,7 +98,7 @@ class SavedRecipe:
 class Recipe(SavedRecipe):
     """Settings of a pretraining run."""
 
-    not_ours = ("tasks", "finetune")
+    other_command = ("tasks", "finetune")
 
     objective: Any
     data: DataConfig
@@ -108,14 +110,7 @@ class Recipe(SavedRecipe):
         kind, expected = groups["objective"].get("kind", ""), read_preset(family, "base")["objective"]["kind"]
         if not isinstance(kind, str) or kind not in OBJECTIVES:
             raise ConfigError(f"objective.kind: {kind!r:.60} is not an objective{suggest_name(str(kind), OBJECTIVES)}")
-        recipe = cls(
-            family=family,
-            model=FAMILIES[family].Config.parse(groups["model"], group="model"),
-            tokenizer=TokenizerConfig.parse(groups["tokenizer"], group="tokenizer"),
-            objective=OBJECTIVES[kind][0].parse(groups["objective"], group="objective"),
-            data=DataConfig.parse(groups["data"], group="data"),
-            training=TrainingConfig.parse(groups["training"], group="training"),
-        )
+        recipe = cls(family=family, **parse_settings(family, groups, objective=OBJECTIVES[kind][0], data=DataConfig))
         if kind != expected:
             raise ConfigError(
                 f"objective.kind: {family} is trained with {expected!r}, not {kind!r}; remove the setting"
@@ -169,6 +164,12 @@ def parse_groups(values: Mapping[str, Any], *groups: str) -> tuple[str, dict[str
         if not isinstance(part, Mapping):
             raise ConfigError(f"{name} is a group of settings; write {name}.setting = value")
     return family, parts
+
+
+def parse_settings(family: str, groups: Mapping[str, Mapping[str, Any]], **configs: type[Config]) -> dict[str, Any]:
+    """Validate the groups of settings that all recipes have, and those in `configs`."""
+    configs = {"model": FAMILIES[family].Config, "tokenizer": TokenizerConfig, **configs, "training": TrainingConfig}
+    return {name: config.parse(groups[name], group=name) for name, config in configs.items()}
 
 
 def _plain(settings: Any) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 
@@ -42,6 +42,7 @@ class TrainingSession(ABC):
     A stopped run resumes bit for bit where it was: batches and dropout depend on the seed and the step number only.
     """
 
+    recipe_class: ClassVar[type[SavedRecipe]]
     encoder: Encoder
     objective: JointObjective
 
@@ -55,18 +56,13 @@ class TrainingSession(ABC):
 
     @classmethod
     @abstractmethod
-    def load_recipe(cls, folder: Path) -> SavedRecipe:
-        """Load the recipe of a run directory."""
-
-    @classmethod
-    @abstractmethod
     def rebuild(cls, folder: Path, recipe: Any, watch: Watch) -> Self:
         """Rebuild the session of a run directory as it was at step 0."""
 
     @classmethod
     def resume(cls, out: Path, *, watch: Watch = nullcontext) -> Self:
         """Resume the run in a directory from its last valid checkpoint."""
-        recipe = cls.load_recipe(out)
+        recipe = cls.recipe_class.load(out)
         run = RunDirectory.open(out, recipe)
         try:
             session = cls.rebuild(out, recipe, watch)

@@ -4,6 +4,7 @@ import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from polyseme.errors import ConfigError
@@ -50,11 +51,10 @@ class SweepMetric:
 def plan_sweep(out: Path, labels: Sequence[int], seeds: Sequence[int]) -> list[SweepRun]:
     """Assign a folder to each number of labels and seed; a single run has `out` itself."""
     runs = []
-    for number in labels:
-        for seed in seeds:
-            folder = out / f"labels-{number or 'all'}" if len(labels) > 1 else out
-            folder = folder / f"seed-{seed}" if len(seeds) > 1 else folder
-            runs.append(SweepRun(folder=folder, num_labels=number, seed=seed))
+    for number, seed in product(labels, seeds):
+        folder = out / f"labels-{number or 'all'}" if len(labels) > 1 else out
+        folder = folder / f"seed-{seed}" if len(seeds) > 1 else folder
+        runs.append(SweepRun(folder=folder, num_labels=number, seed=seed))
     return runs
 
 
@@ -74,17 +74,11 @@ def summarize(out: Path, runs: Sequence[SweepRun]) -> list[SweepMetric]:
         for name, value in read_json(run.folder / SCORES)["dev"].items():
             values.setdefault((run.num_labels, name), []).append(value)
     metrics = [SweepMetric(num_labels=number, name=name, values=found) for (number, name), found in values.items()]
+    columns = ("labels", "metric", "mean", "deviation", "values")
     rows = [
-        {
-            "labels": m.num_labels or "all",
-            "metric": m.name,
-            "mean": m.mean,
-            "deviation": m.deviation,
-            "values": m.values,
-        }
-        for m in metrics
+        (metric.num_labels or "all", metric.name, metric.mean, metric.deviation, metric.values) for metric in metrics
     ]
-    write_file(out / SUMMARY, json.dumps(rows, indent=2) + "\n")
+    write_file(out / SUMMARY, json.dumps([dict(zip(columns, row, strict=True)) for row in rows], indent=2) + "\n")
     curve = [metric for metric in metrics if metric.name == SELECTION_METRIC]
     if len(curve) > 1:
         # The number of examples of a run with all labels.

@@ -30,17 +30,14 @@ class MultiTaskDataset:
 
     @property
     def num_batches(self) -> int:
-        """Batches per epoch."""
         return sum(source.num_batches for source in self.sources.values())
 
     @property
     def num_tokens(self) -> int:
-        """Tokens per epoch."""
         return sum(source.num_tokens for source in self.sources.values())
 
     @property
     def length(self) -> int:
-        """Tokens of the longest row."""
         return max(source.length for source in self.sources.values())
 
     def with_shorter_sequences(self, divisor: int) -> Self:

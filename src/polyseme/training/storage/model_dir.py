@@ -70,16 +70,11 @@ class ModelFiles:
         file = self.folder / WEIGHTS
         expected = {**self.encoder.state_dict(), **(heads.state_dict() if heads else {})}
         theirs = {(hf_mapping.full_name(name) if hf_mapping else name): name for name in self.shapes}
-        if hf_mapping is None:
-            names = {name: [name] for name in expected}
-        else:
-            names = {name: hf_mapping.names_of(name) for name in expected}
+        names = {name: hf_mapping.names_of(name) if hf_mapping else [name] for name in expected}
         wanted = [theirs[part] for parts in names.values() for part in parts if part in theirs]
-        tensors = read_tensors(file, wanted)
-        if hf_mapping is None:
-            weights = {name: tensors[name] for name in expected if name in tensors}
-        else:
-            weights = hf_mapping.weights_from(expected, theirs, tensors.__getitem__)
+        weights = read_tensors(file, wanted)
+        if hf_mapping:
+            weights = hf_mapping.weights_from(expected, theirs, weights.__getitem__)
         for name, tensor in weights.items():
             if tensor.shape != expected[name].shape:
                 raise CheckpointError(
