@@ -66,9 +66,7 @@ def attention_page(results: Sequence[Attention]) -> str:
         for attention in results
     ]
     title = f"Attention in {results[0].model}"
-    columns = [
-        {"name": name, "description": description, "share": is_share} for name, description, is_share in _COLUMNS
-    ]
+    columns = [dict(zip(("name", "description", "share"), column, strict=True)) for column in _COLUMNS]
     notes = "".join(f"<p>{escape(note)}</p>" for note in _notes(results))
     script = bundle_modules("dom.js", "attention_weights.js", "attention_head.js", "attention_page.js")
     style = read_asset("attention_head.css") + _STYLE
@@ -114,12 +112,11 @@ def _sequence_json(sequence: TokenSequence) -> dict[str, Any]:
 
 
 def _statistics(attention: Attention) -> list[list[Any]]:
-    names = [name for name, _, _ in _COLUMNS]
-    return [[head.label, *(_rounded(getattr(head, name)) for name in names)] for head in attention.heads]
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+    rows = []
+    for head in attention.heads:
+        values = [getattr(head, name) for name, _, _ in _COLUMNS]
+        rows.append([head.label, *(value if value is None else round(value, 4) for value in values)])
+    return rows
 
 
 def _encode(weights: Floats, num_stored: int) -> str:

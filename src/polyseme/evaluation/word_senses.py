@@ -40,14 +40,6 @@ class SenseSet:
     test: Path
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pairs:
-    """Pairs of occurrences of a word, and whether they share the sense."""
-
-    occurrences: list[tuple[Occurrence, Occurrence]]
-    same: NDArray[np.bool_]
-
-
 def score_senses(model: LoadedModel, data: Path, *, most: int = 0, seed: int = 0) -> list[MetricResult]:
     """Evaluate the sets of a folder and its subfolders on `most` sampled items each (0: all)."""
     if not data.is_dir():
@@ -164,18 +156,18 @@ def _score_word(model: LoadedModel, word: str, train: list[Occurrence], test: li
 
 def score_pairs(model: LoadedModel, name: str, chosen: SenseSet, most: int, seed: int) -> Iterator[MetricResult]:
     """Same-sense accuracy for every layer, and for the layer that is best on the training pairs."""
-    train, test = (_read_pairs(file, most, seed) for file in (chosen.train, chosen.test))
-    metric, num_items = "accuracy", len(test.same)
-    majority = train.same.mean() >= 0.5
-    yield mean_result(
-        name, (test.same == majority).astype(float).tolist(), metric=metric, section="majority", num_items=num_items
-    )
+    (train, train_same), (test, test_same) = (_read_pairs(file, most, seed) for file in (chosen.train, chosen.test))
+
+    def accuracy(predicted: NDArray[np.bool_] | np.bool_, section: str) -> MetricResult:
+        correct = (predicted == test_same).astype(float).tolist()
+        return mean_result(name, correct, metric="accuracy", section=section, num_items=len(test))
+
+    yield accuracy(train_same.mean() >= 0.5, "majority")
     results, trained = [], []
     for number, (tuning, cosines) in enumerate(zip(_cosines(model, train), _cosines(model, test), strict=True)):
-        threshold, accuracy = tune_threshold(tuning, train.same)
-        trained.append(accuracy)
-        correct = ((cosines >= threshold) == test.same).astype(float).tolist()
-        results.append(mean_result(name, correct, metric=metric, section=f"layer {number}", num_items=num_items))
+        threshold, train_accuracy = tune_threshold(tuning, train_same)
+        trained.append(train_accuracy)
+        results.append(accuracy(cosines >= threshold, f"layer {number}"))
     yield from results
     best = max(range(len(trained)), key=trained.__getitem__)
     yield replace(results[best], section=f"layer {best}, chosen on {chosen.train.name}")
@@ -193,11 +185,11 @@ def tune_threshold(cosines: NDArray[np.float64], same: NDArray[np.bool_]) -> tup
     return float(ends[best] + ends[best + 1]) / 2, float(correct[best]) / len(values)
 
 
-def _cosines(model: LoadedModel, pairs: Pairs) -> list[NDArray[np.float64]]:
+def _cosines(model: LoadedModel, pairs: Sequence[tuple[Occurrence, Occurrence]]) -> list[NDArray[np.float64]]:
     """Cosines of all pairs, by layer."""
     parts = []
-    for start in range(0, len(pairs.occurrences), _PAIR_BATCH):
-        columns = zip(*pairs.occurrences[start : start + _PAIR_BATCH], strict=True)
+    for start in range(0, len(pairs), _PAIR_BATCH):
+        columns = zip(*pairs[start : start + _PAIR_BATCH], strict=True)
         occurrences = [occurrence for column in columns for occurrence in column]
         num = len(occurrences) // 2
         units = (normalize(layer).astype(np.float64) for layer in occurrence_vectors(model, occurrences).layers)
@@ -205,7 +197,9 @@ def _cosines(model: LoadedModel, pairs: Pairs) -> list[NDArray[np.float64]]:
     return [np.concatenate(layer) for layer in zip(*parts, strict=True)]
 
 
-def _read_pairs(file: Path, most: int, seed: int) -> Pairs:
+def _read_pairs(file: Path, most: int, seed: int) -> tuple[list[tuple[Occurrence, Occurrence]], NDArray[np.bool_]]:
+    """Pairs of occurrences of a word, and whether they share the sense."""
+
     def read(record: Record) -> tuple[tuple[Occurrence, Occurrence], bool]:
         pair = []
         for suffix in ("_a", "_b"):
@@ -224,7 +218,7 @@ def _read_pairs(file: Path, most: int, seed: int) -> Pairs:
     rows, _ = reservoir_sample(map(read, _records(file, ("text_a", "text_b", "label"))), most, seed)
     if not rows:
         raise DataError(f"{file} has no pairs; give at least one")
-    return Pairs(occurrences=[row[0] for row in rows], same=np.array([row[1] for row in rows]))
+    return [pair for pair, _ in rows], np.array([same for _, same in rows])
 
 
 def _records(file: Path, needed: Iterable[str]) -> Iterator[Record]:
