@@ -130,15 +130,7 @@ def extract_prose(docstring: str) -> list[str]:
 
 _RULE = re.compile(r"([-=~^*#+_\"'`.])\1{2,}[-=~^*#+ ]*")
 _SKIPPED_SECTIONS = {"references", "reference", "see also", "methods", "usage", "authors"}
-_SKIPPED_SECTIONS |= {
-    "bibliography",
-    "license",
-    "copyright",
-    "author",
-    "table of contents",
-    "contents",
-    "doctests",
-}
+_SKIPPED_SECTIONS |= {"bibliography", "license", "copyright", "author", "table of contents", "contents", "doctests"}
 _SECTION_TITLES = {"args", "arguments", "parameters", "params", "kwargs", "attributes", "inputs", "outputs", "options"}
 _SECTION_TITLES |= {"returns", "return", "raises", "yields", "shape", "note", "notes", "warning", "example", "examples"}
 _ADMONITIONS = (".. note::", ".. warning::", ".. important::", ".. tip::", ".. caution::", ".. attention::")

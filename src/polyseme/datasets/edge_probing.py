@@ -8,14 +8,12 @@ edges               JSON lines with spans counted in white-space separated words
                     {"text": "Ann met Bo", "targets": [{"span1": [0, 1], "span2": [2, 3], "label": "met"}]}
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from polyseme.config import suggest_name
 from polyseme.corpora.file_readers import FileReader, detect_format, row_location
@@ -106,8 +104,7 @@ def _of_tags(example: TagExample, kind: str) -> ProbingSentence:
     return ProbingSentence(text=example.text, targets={kind: targets})
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Word:
+class _Word(NamedTuple):
     """A word line of CoNLL-U."""
 
     location: str
@@ -115,19 +112,7 @@ class _Word:
     part_of_speech: str
     head: str
     relation: str
-    no_space_after: bool
-
-    @classmethod
-    def of(cls, location: str, fields: Sequence[str]) -> _Word:
-        _, form, _, part_of_speech, _, _, head, relation, _, misc = map(str.strip, fields)
-        return cls(
-            location=location,
-            form=form,
-            part_of_speech=part_of_speech,
-            head=head,
-            relation=relation,
-            no_space_after="SpaceAfter=No" in misc.split("|"),
-        )
+    space_after: str
 
 
 def _read_conllu(file: Path, kinds: Sequence[str]) -> Iterator[ProbingSentence]:
@@ -149,15 +134,16 @@ def _read_conllu(file: Path, kinds: Sequence[str]) -> Iterator[ProbingSentence]:
         if fields[0] != str(len(words) + 1):
             remedy = "number words from 1, with a blank line after each sentence"
             raise RowError(location, "words are not numbered consecutively", remedy, found=f"{fields[0]!r:.20}")
-        if not fields[1].strip():
+        _, form, _, part_of_speech, _, _, head, relation, _, misc = map(str.strip, fields)
+        if not form:
             raise RowError(location, "the word is empty", "write it, or remove the line")
-        words.append(_Word.of(location, fields))
+        space_after = "" if "SpaceAfter=No" in misc.split("|") else " "
+        words.append(_Word(location, form, part_of_speech, head, relation, space_after))
 
 
 def _of_words(words: Sequence[_Word], kinds: Sequence[str]) -> ProbingSentence:
-    text = "".join(word.form + ("" if word.no_space_after else " ") for word in words).rstrip()
-    ends = accumulate(len(word.form) + (not word.no_space_after) for word in words)
-    starts = [0, *ends]
+    text = "".join(word.form + word.space_after for word in words).rstrip()
+    starts = accumulate((len(word.form + word.space_after) for word in words), initial=0)
     spans = [(start, start + len(word.form)) for start, word in zip(starts, words, strict=False)]
     targets = {"pos": _pos_targets, "dependencies": _dependency_targets}
     return ProbingSentence(text=text, targets={kind: list(targets[kind](words, spans)) for kind in kinds})

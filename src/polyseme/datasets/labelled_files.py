@@ -76,7 +76,8 @@ def guess_task(path: str | Path, *, columns: Mapping[str, str] | None = None) ->
     file = find_file(path)
     if detect_format(file) == "txt":
         return "span" if ".json" in file.suffixes else "tag"
-    names = _column_names(FileReader(file))
+    _, first = next(FileReader(file).records(), (0, {}))
+    names = {name for name in first if name is not None}
     for task in ("pair", "similarity", "choice", "classify"):
         if {(columns or {}).get(name, name) for name in EXAMPLE_TYPES[task].columns} <= names:
             return task
@@ -138,9 +139,3 @@ def _resolve_columns(
     if unknown:
         raise ConfigError(f"the task has no column {unknown[0]!r}{suggest_name(unknown[0], known)}")
     return {**example_type.columns, **(columns or {})}
-
-
-def _column_names(reader: FileReader) -> set[str]:
-    """The column names of a table; for JSON the keys of the first row."""
-    _, first = next(reader.records(), (0, {}))
-    return {name for name in first if name is not None}

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -28,7 +29,7 @@ Duplicates = list[tuple[Example, Example]]  # examples, each with the earlier on
 Findings = Iterator[tuple[bool, int, str]]  # (is_problem, num_rows, message)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """Something to know about a file before training on it."""
 
@@ -126,20 +127,16 @@ def check_files(
         tokenization = _tokenize(examples, tokenizer, max_length, uses_characters) if tokenizer else None
         report = _analyze(find_file(name), examples, invalid, tokenization, reports)
         train = reports[0] if reports else None
-        found = [
-            *_check_rows(report),
-            *_check_labels(report, task, train),
-            *_check_structure(report),
-            *_check_tokenization(report, task, max_length),
-        ]
-        findings += [
-            Finding(file=report.file, is_problem=is_problem, num_rows=num_rows, message=message)
-            for is_problem, num_rows, message in found
-        ]
+        found = chain(
+            _check_rows(report),
+            _check_labels(report, task, train),
+            _check_structure(report),
+            _check_tokenization(report, task, max_length),
+        )
+        findings += [Finding(report.file, *finding) for finding in found]
         reports.append(report)
-    return CheckResult(
-        task=task, reports=reports, findings=sorted(findings, key=lambda finding: not finding.is_problem)
-    )
+    findings.sort(key=lambda finding: not finding.is_problem)
+    return CheckResult(task=task, reports=reports, findings=findings)
 
 
 def _analyze(
@@ -269,13 +266,13 @@ def _check_structure(report: QualityReport) -> Findings:
 
 def _check_tokenization(report: QualityReport, task: str, max_length: int) -> Findings:
     """Unknown tokens, and rows that exceed the maximum length of the model."""
-    if report.tokenization is None or report.tokenization.lengths is None:
+    stats = report.tokenization
+    if stats is None or stats.lengths is None:
         return
-    if report.tokenization.unknown_fraction > _TOLERATED_TOKENS:
-        share = f"{report.tokenization.unknown_fraction:.0%}"
-        yield True, len(report.examples), f"have {share} unknown tokens; use a model of this language"
-    too_long = report.tokenization.too_long
-    if too_long:
+    if stats.unknown_fraction > _TOLERATED_TOKENS:
+        message = f"have {stats.unknown_fraction:.0%} unknown tokens; use a model of this language"
+        yield True, len(report.examples), message
+    if too_long := stats.too_long:
         effect = "and are split into windows" if task == "span" else "and are truncated"
         message = f"exceed the model's {max_length} tokens {effect} ({_shorten(map(_row_of, too_long))})"
         yield task != "span" and len(too_long) > _TOLERATED_TOKENS * len(report.examples), len(too_long), message

@@ -1,7 +1,5 @@
 """Train, dev and test split of a corpus by the hash of each document, so that all its copies fall into one split."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator
@@ -72,12 +70,6 @@ def open_corpora(corpus: tuple[str, ...], column: str) -> dict[str, Corpus]:
     return corpora
 
 
-def split_of(document: str, *, dev: float, test: float) -> str:
-    """The split that a document belongs to, given the fractions of dev and test."""
-    fraction = hash_fraction(document)
-    return "test" if fraction < test else "dev" if fraction < test + dev else "train"
-
-
 def hash_fraction(document: str) -> float:
     """The hash of a text as a number in [0, 1)."""
     digest = hashlib.blake2b(document.strip().encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -103,12 +95,12 @@ def split_text(texts: dict[str, Corpus], folder: Path, *, dev_characters: int) -
         with atomic_file(files.path("train", language)) as beside, beside.open("w", encoding="utf-8") as file:
             num_train = 0
             for document in corpus:
-                split = split_of(document, dev=dev, test=test)
-                if split == "train":
+                fraction = hash_fraction(document)
+                if fraction < test + dev:
+                    held_out["test" if fraction < test else "dev"].append(document)
+                else:
                     num_train += 1
                     file.write(_json_line(document))
-                else:
-                    held_out[split].append(document)
             sizes = {"train": num_train, **{split: len(documents) for split, documents in held_out.items()}}
             for split, number in sizes.items():
                 if number < (1 if split == "dev" else 2):

@@ -78,17 +78,12 @@ class Town(World):
             variant = rng.randrange(4)
             text = self.state(first, language, variant, name=name)
             stated.add(first)
-            if (
-                others
-                and isinstance(subject, Person)
-                and rng.random() < 0.5
-                and _starts_with_subject(first, language, variant)
-            ):
+            joins = others and isinstance(subject, Person) and rng.random() < 0.5
+            if joins and _starts_with_subject(first, language, variant):
                 # Join another fact with a pronoun as its subject.
                 variants = [number for number in range(4) if _starts_with_subject(others[0], language, number)]
                 other = self.state(others[0], language, rng.choice(variants), name="pronoun")
-                joined = f", and {other[0].lower()}{other[1:]}" if language == "en" else f"，{other}"
-                text = text[:-1] + joined
+                text = text[:-1] + (f", and {other[0].lower()}{other[1:]}" if language == "en" else f"，{other}")
                 stated.add(others[0])
             sentences.append(text)
 
@@ -99,22 +94,17 @@ class Town(World):
                     names[person.number], last = "short", person
             frame = self.pick_frame(event, rng) if rng.random() < 0.7 else 5
             subject_of_event = event.people[0]
-            repeated = (
-                last is subject_of_event
-                and frame in (0, 5)
-                and event.scene[0].startswith("{A} ")
-                and rng.random() < 0.6
-            )
-            references = {**names, subject_of_event.number: "pronoun"} if repeated else names
+            repeated = last is subject_of_event and frame in (0, 5) and event.scene[0].startswith("{A} ")
+            by_pronoun = repeated and rng.random() < 0.6
+            references = {**names, subject_of_event.number: "pronoun"} if by_pronoun else names
             style = rng.choice(("that", "the", "the"))
             sentences.append(self.describe(event, language, frame=frame, style=style, names=references))
             mentioned = (*event.people, event.absent) if frame == 2 else event.people
             names |= {person.number: "short" for person in mentioned}
             last = subject_of_event if len(mentioned) == 1 else None
             if len(sentences) < 9 and rng.random() < 0.25:
-                jobs = [person.job for person in event.people if person.job]
-                nearby_words = {*event.fillers.values(), *(job.place for job in jobs)}
-                nearby = [place for place in self.places if place.word in nearby_words]
+                mentions = {*event.fillers.values(), *(person.job.place for person in event.people if person.job)}
+                nearby = [place for place in self.places if place.word in mentions]
                 subject: Person | Place = rng.choice(event.people)
                 if nearby and rng.random() < 0.5:
                     subject = rng.choice(nearby)
@@ -277,10 +267,8 @@ class Town(World):
             first, second = rng.sample(self.people, 2)
             facts_a = rng.sample(self.facts_about(first), 2)
             # The second person may not be mentioned, so the split depends on the facts about the first.
-            if (
-                first.family != second.family
-                and split_of(f"{first.full.en} {facts_a[0].kind} {facts_a[1].kind}") == split
-            ):
+            key = f"{first.full.en} {facts_a[0].kind} {facts_a[1].kind}"
+            if first.family != second.family and split_of(key) == split:
                 break
         rest = [fact for fact in self.facts_about(first) if fact not in facts_a]
         different = [fact for fact in self.facts_about(second) if fact.kind not in {fact.kind for fact in facts_a}]
@@ -293,9 +281,8 @@ class Town(World):
                 0.5: [rival] if rival and rival.value != fact.value else [],
                 0.0: different,
             }
-            points = rng.choice(
-                [points for points, facts in options.items() for _ in range(1 + (points == 2.5)) if facts]
-            )
+            likely = [points for points, facts in options.items() for _ in range(1 + (points == 2.5)) if facts]
+            points = rng.choice(likely)
             facts_b.append(rng.choice(options[points]))
             score += points
         variants = [rng.randrange(4) for _ in facts_a]
@@ -329,14 +316,13 @@ class Town(World):
         sentences = [strip_markup(self.state(fact, language, rng.randrange(4))) for fact in facts]
         index = rng.randrange(len(facts))
         answer = self.answer(facts[index], language)
-        start = sum(len(text) + len(SENTENCE_SEPARATOR[language]) for text in sentences[:index]) + sentences[
-            index
-        ].index(answer)
+        separator = SENTENCE_SEPARATOR[language]
+        start = len(separator.join([*sentences[:index], ""])) + sentences[index].index(answer)
         event = strip_markup(self._translation_pair(rng, rng.choice(self._events[split]))[language == "zh"])
         impossible = turn % 4 == 3
         return {
             "id": f"town-{self.seed}-{language}-{split}-{turn}",
-            "context": SENTENCE_SEPARATOR[language].join([*sentences, event]),
+            "context": separator.join([*sentences, event]),
             "question": self.question(rng.choice(missing) if impossible else facts[index], language),
             "answers": [] if impossible else [{"text": answer, "answer_start": start}],
             "is_impossible": impossible,
@@ -345,10 +331,8 @@ class Town(World):
     def _translate(self, rng: Random, language: Language, split: str, turn: int) -> Row:
         """Translation from `language` into the other one."""
         if turn % 4 == 3:
-            stated = [
-                (rng.choice(self.facts_about(person)), rng.randrange(4))
-                for person in self._unrelated_people(rng, split)
-            ]
+            people = self._unrelated_people(rng, split)
+            stated = [(rng.choice(self.facts_about(person)), rng.randrange(4)) for person in people]
             texts = [
                 SENTENCE_SEPARATOR[into].join(self.state(fact, into, variant) for fact, variant in stated)
                 for into in LANGUAGES

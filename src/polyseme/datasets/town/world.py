@@ -76,9 +76,8 @@ class Person:
             child, other_half = ("儿子", "妻子") if man else ("女儿", "丈夫")
         reference = he if name == "pronoun" else (self.full if name == "full" else self.short).marked(language)
         forms = {"": reference, ".he": he, ".his": his, ".him": him, ".self": own, ".wrong_self": wrong}
-        forms |= {".child": child, ".other_half": other_half}
-        slots = {role + form: value for form, value in forms.items()}
-        return slots | word_forms(f"{role}.thing", self.thing, language)
+        forms |= {".child": child, ".other_half": other_half, **word_forms(".thing", self.thing, language)}
+        return {role + form: value for form, value in forms.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,14 +138,9 @@ class World:
     def _build(self, rng: Random) -> list[Place]:
         names = [*words()["places"]]
         rng.shuffle(names)
-        # Places stand in pairs opposite each other, six to a street.
+        # Six places to a street, in pairs opposite each other.
         return [
-            Place(
-                name,
-                self.streets[number * len(self.streets) // len(names)],
-                names[number ^ 1],
-                rng.randrange(1850, 2020),
-            )
+            Place(name, self.streets[number // 6], names[number ^ 1], rng.randrange(1850, 2020))
             for number, name in enumerate(names)
         ]
 
@@ -280,24 +274,21 @@ class World:
         """A marked sentence that states a fact, optionally with another value; variant -1 denies it."""
         wordings = fact_templates()[fact.kind][language]
         template = wordings.denial if variant < 0 else wordings.statements[variant % len(wordings.statements)]
-        return as_sentence(fill_template(template, self._fact_slots(fact, language, name, value)), language)
+        return as_sentence(_fill_fact(template, fact, language, name, value), language)
 
     def question(self, fact: Fact, language: Language) -> str:
         """A question that the value of a fact answers."""
-        return strip_markup(
-            fill_template(fact_templates()[fact.kind][language].question, self._fact_slots(fact, language))
-        )
+        return strip_markup(_fill_fact(fact_templates()[fact.kind][language].question, fact, language))
 
     def answer(self, fact: Fact, language: Language, value: Word | None = None) -> str:
         """The answer to the question about a fact, optionally with another value."""
-        return strip_markup(
-            fill_template(fact_templates()[fact.kind][language].answer, self._fact_slots(fact, language, value=value))
-        )
+        return strip_markup(_fill_fact(fact_templates()[fact.kind][language].answer, fact, language, value=value))
 
-    def _fact_slots(
-        self, fact: Fact, language: Language, name: str = "full", value: Word | None = None
-    ) -> dict[str, str]:
-        slots = word_forms("x", value or fact.value, language)
-        if isinstance(fact.subject, Person):
-            return slots | fact.subject.slots("A", language, name)
-        return slots | {"A": word_forms("place", fact.subject.word, language)["place"]}
+
+def _fill_fact(template: str, fact: Fact, language: Language, name: str = "full", value: Word | None = None) -> str:
+    slots = word_forms("x", value or fact.value, language)
+    if isinstance(fact.subject, Person):
+        slots |= fact.subject.slots("A", language, name)
+    else:
+        slots["A"] = word_forms("place", fact.subject.word, language)["place"]
+    return fill_template(template, slots)
