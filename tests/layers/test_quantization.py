@@ -15,7 +15,7 @@ def matrix(height, width, seed=0):
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 6, 7, 48, 49, 150])
 @pytest.mark.parametrize(("height", "width"), [(16, 32), (17, 33), (1, 1), (100, 7), (384, 96)])
-def test_equals_the_product_in_floats(rows, height, width):
+def test_equals_the_float_product(rows, height, width):
     values, scales = matrix(height, width)
     torch.manual_seed(rows)
     x, bias = torch.randn(rows, width) * 10 ** torch.randn(rows, 1), torch.randn(height)
@@ -27,7 +27,7 @@ def test_equals_the_product_in_floats(rows, height, width):
     assert torch.equal(int8_linear(x, pack(values, scales)), int8_linear(x, pack(values, scales), torch.zeros(height)))
 
 
-def test_whole_numbers_come_out_exactly():
+def test_integers_are_exact():
     values, _ = matrix(40, 64)
     x = torch.randint(-300, 301, (50, 64), generator=torch.Generator().manual_seed(1)).float()
     x[:, 0] = 32767  # with this as its largest, the scale of a row is one
@@ -52,7 +52,7 @@ def test_a_row_does_not_depend_on_the_others():
     assert torch.equal(int8_linear(x.T.contiguous().T, packed), together), "rows that are not one after another"
 
 
-def test_zeros_and_what_is_not_finite():
+def test_zeros_and_non_finite_values():
     values, scales = matrix(20, 30)
     x = torch.randn(9, 30)
     x[2] = 0
@@ -64,7 +64,7 @@ def test_zeros_and_what_is_not_finite():
     torch.testing.assert_close(product[[0, 1, 3, 5, 7, 8]], plain[[0, 1, 3, 5, 7, 8]], atol=0.5, rtol=1e-3)
 
 
-def test_threads_change_nothing():
+def test_result_does_not_depend_on_the_number_of_threads():
     values, scales = matrix(64, 40)
     x, packed = torch.randn(500, 40), pack(values, scales)
     before = torch.get_num_threads()

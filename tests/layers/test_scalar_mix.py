@@ -10,7 +10,7 @@ def some_layers() -> list[torch.Tensor]:
     return [torch.randn(2, 4, 5, generator=generator) * (n + 1) + n for n in range(3)]
 
 
-def test_it_starts_as_the_mean():
+def test_initially_the_mean_of_the_layers():
     layers = some_layers()
     torch.testing.assert_close(ScalarMix(3)(layers), torch.stack(layers).mean(0))
 
