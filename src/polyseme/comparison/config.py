@@ -18,16 +18,14 @@ from polyseme.training.presets import preset_families
 
 SETTINGS = "comparison.toml"
 
-_DEFAULT_SECONDS = 60.0  # of processor time, that the evaluation is scaled by if the budget is not a time
+_DEFAULT_SECONDS = 60.0  # of processor time, assumed by the evaluation if the budget is not a time
 _NEEDS = {"cove": "parallel text and word vectors", "transformer": "parallel text"}
 
 
 class ComparisonConfig(Config):
     """The settings of a comparison."""
 
-    corpus: tuple[str, ...] = Field(
-        min_length=1
-    )  # files, folders, patterns or built-in samples; en=PATH sets a language
+    corpus: tuple[str, ...] = Field(min_length=1)  # files, folders, patterns or samples; en=PATH sets a language
     column: str = "text"  # of jsonl, csv, tsv and parquet files
     families: tuple[str, ...] = ()
     models: tuple[str, ...] = ()  # existing model directories, instead of families
@@ -78,7 +76,6 @@ class ComparisonConfig(Config):
                     f"{family} is trained on {_NEEDS[family]}, not on a plain corpus; train it with polyseme pretrain "
                     f"{family}, and compare the model directory"
                 )
-        for family in self.families:
             if self.families.count(family) > 1:
                 raise ConfigError(f"{family} is listed twice; list each family once")
         if self.size not in ("auto", *SIZES):

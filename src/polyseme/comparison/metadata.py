@@ -33,18 +33,15 @@ def comparison_row(
     split: Split | None,
     items: EvaluationItems,
     datasets: Sequence[LabelledDataset],
-    command: str,
+    out: Path,
 ) -> Row:
     """The row that describes the comparison."""
     sizes = count_splits(split) if split else {}
-    counts = {
-        unit: {name: getattr(size, unit) for name, size in sizes.items()}
-        for unit in ("documents", "characters", "words")
-    }
+    units = ("documents", "characters", "words") if sizes else ()
     return {
         "row": "comparison",
         "corpus": " ".join(_file_name(path) for path in settings.corpus),
-        **{unit: by_split for unit, by_split in counts.items() if by_split},
+        **{unit: {name: getattr(size, unit) for name, size in sizes.items()} for unit in units},
         "budget": settings.budget if settings.families else None,
         "processor_seconds": settings.processor_seconds if settings.families else None,
         "cores": settings.cores,
@@ -55,7 +52,7 @@ def comparison_row(
         "machine": {"processor": processor_name(), "threads": num_cores(), "memory_bytes": _total_memory()},
         "versions": {"polyseme": version("polyseme"), "torch": version("torch"), "python": platform.python_version()},
         "date": datetime.date.today().isoformat(),
-        "command": command,
+        "command": _build_command(settings, out),
         "tasks": [dataset.describe() for dataset in datasets],
     }
 
@@ -136,7 +133,7 @@ def training_overlap(model: Pretrained, settings: ComparisonConfig) -> float | N
     return sum(in_training) / max(1, len(in_training))
 
 
-def build_command(settings: ComparisonConfig, out: Path) -> str:
+def _build_command(settings: ComparisonConfig, out: Path) -> str:
     """The command line of a comparison, without options at their defaults."""
     defaults = ComparisonConfig(corpus=settings.corpus, families=settings.families, cores=settings.cores)
     options = [*settings.models, *(part for path in settings.corpus for part in ("--corpus", path))]

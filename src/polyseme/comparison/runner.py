@@ -24,17 +24,10 @@ from polyseme.comparison.measure.evaluator_pool import (
 )
 from polyseme.comparison.measure.intrinsic import annotated_words
 from polyseme.comparison.measure.qualitative import sense_map_row
-from polyseme.comparison.metadata import (
-    build_command,
-    comparison_row,
-    count_tokens,
-    family_row,
-    learning_curve_rows,
-    training_overlap,
-)
+from polyseme.comparison.metadata import comparison_row, count_tokens, family_row, learning_curve_rows, training_overlap
 from polyseme.comparison.report.page import write_report
 from polyseme.comparison.results import ResultsLog, Row
-from polyseme.comparison.train.launcher import JobFinished, run_jobs
+from polyseme.comparison.train.launcher import Job, run_jobs
 from polyseme.comparison.train.model_size import TrainingPlan
 from polyseme.comparison.train.planning import RUNS, TrainingPlanner
 from polyseme.corpora.multilingual import split_language_prefix
@@ -47,6 +40,7 @@ from polyseme.system.hardware import num_cores
 from polyseme.system.io_errors import writable
 from polyseme.system.signals import ShutdownRequest, graceful_shutdown
 from polyseme.training.recipe import Recipe
+from polyseme.training.storage.history import read_history
 from polyseme.training.storage.run_dir import lock_folder
 
 LOCK = "comparison.lock"
@@ -70,11 +64,8 @@ class Progress:
 class Comparison:
     """A comparison and its folder; iterate over `run()` to execute it."""
 
-    def __init__(
-        self, settings: ComparisonConfig, out: Path, lock: BaseFileLock, data: EvaluationData, command: str
-    ) -> None:
-        self.settings, self.out, self.command = settings, out, command or build_command(settings, out)
-        self.data = data
+    def __init__(self, settings: ComparisonConfig, out: Path, lock: BaseFileLock, data: EvaluationData) -> None:
+        self.settings, self.out, self.data = settings, out, data
         self.results = ResultsLog(out)
         self.report = out / "report.md"
         self.plans: dict[str, TrainingPlan] = {}
@@ -84,7 +75,7 @@ class Comparison:
         self._done = self._total = 0
 
     @classmethod
-    def open(cls, values: Mapping[str, Any], out: Path, *, command: str = "") -> Self:
+    def open(cls, values: Mapping[str, Any], out: Path) -> Self:
         """Validate the settings and the data, and lock the folder; nothing is written if anything is wrong."""
         settings = ComparisonConfig.parse({"cores": num_cores(), **values}, group="compare")
         settings.check()
@@ -114,7 +105,7 @@ class Comparison:
         remove_partial_files(out)
         if disk is not None:
             settings.save(out)
-        return cls(settings, out, lock, data, command)
+        return cls(settings, out, lock, data)
 
     def run(self) -> Iterator[Progress]:
         """Execute all stages that are not done yet."""
@@ -165,7 +156,7 @@ class Comparison:
             self.planner.check_disk_space(waiting)
         self._total = 2 + len(settings.names) * (1 + len(self.evaluator.stages))
         if ("", "comparison") not in self.results.done:
-            row = comparison_row(settings, split, self.evaluator.items, self.evaluator.datasets, self.command)
+            row = comparison_row(settings, split, self.evaluator.items, self.evaluator.datasets, self.out)
             self.results.add("comparison", [row])
         self._done = 1
 
@@ -188,18 +179,19 @@ class Comparison:
             return
         activity = f"training {', '.join(names)}"
         jobs = [self.planner.job(name, self.plans[name]) for name in names]
-        for event in run_jobs(jobs, self._shutdown):
-            name, plan = event.job.name, self.plans[event.job.name]
-            if not isinstance(event, JobFinished):
-                steps_done = event.history[-1]["step"] if event.history else 0
+        for child in run_jobs(jobs, self._shutdown):
+            name, plan = child.job.name, self.plans[child.job.name]
+            if not child.finished:
+                history = read_history(child.job.folder)
+                steps_done = history[-1]["step"] if history else 0
                 yield self._progress(activity, fraction=min(1.0, steps_done / plan.steps) if plan.steps else 0.0)
                 continue
             if self._shutdown.signal:
                 continue  # wait for the other jobs to save
             try:
-                if event.error:
-                    raise TrainingError(event.error)
-                rows = self._training_rows(event)
+                if child.error:
+                    raise TrainingError(child.error)
+                rows = self._training_rows(child.job, child.peak_memory_bytes)
             except Exception as error:  # the other families continue
                 self._record_failure(name, "training", error)
                 yield self._progress(activity, message=f"{name} failed: {one_line(error)}")
@@ -210,11 +202,10 @@ class Comparison:
             yield self._progress(activity, fraction=1.0, message=message)
         self._check_shutdown()
 
-    def _training_rows(self, finished: JobFinished) -> list[Row]:
+    def _training_rows(self, job: Job, peak_memory_bytes: int) -> list[Row]:
         """The row of a trained family, and its learning curve."""
         assert self.split is not None
-        name, folder = finished.job.name, finished.job.folder
-        plan = self.plans[name]
+        name, folder, plan = job.name, job.folder, self.plans[job.name]
         model = self.evaluator.model(name)
         if plan.seconds:
             plan = replace(plan, milestones=Recipe.load(folder).training.milestones)
@@ -226,7 +217,7 @@ class Comparison:
             "size_reason": plan.reason,
             "epochs": round(row["tokens"] / max(1, corpus_tokens), 3),
             "preparation_seconds": round(plan.trial.preparation_seconds, 2) if plan.trial else None,
-            "peak_memory_bytes": finished.peak_memory_bytes or None,
+            "peak_memory_bytes": peak_memory_bytes or None,
             "command": self.planner.job(name, plan).command,
             "directory": f"{RUNS}/{name}",
         }
@@ -235,12 +226,9 @@ class Comparison:
     # Evaluation.
 
     def _evaluate(self, name: str) -> Iterator[Progress]:
-        self._done += 1
-        stages = self.evaluator.stages
-        waiting = [stage for stage in stages if (name, stage) not in self.results.done]
-        if (name, "training") not in self.results.done:  # it failed
-            waiting = []
-        self._done += len(stages) - len(waiting)
+        trained = (name, "training") in self.results.done
+        waiting = [stage for stage in self.evaluator.stages if trained and (name, stage) not in self.results.done]
+        self._done += 1 + len(self.evaluator.stages) - len(waiting)
         assert self._pool is not None
         # Closing kills the workers at once if this is interrupted.
         with closing(self._pool.evaluate(name, waiting)) as answers:
@@ -285,12 +273,12 @@ class Comparison:
         )
         if not words:
             return
-        descriptions = [word.describe() for word in words]
-        rows: list[Row] = [{"row": "ambiguous_words", "words": descriptions, "found_by": best, "method": METHOD}]
+        found = {"words": [word.describe() for word in words], "found_by": best, "method": METHOD}
+        rows: list[Row] = [{"row": "ambiguous_words", **found}]
         for name in contexts:
             yield self._progress(f"mapping ambiguous words with {name}")
-            maps = [sense_map_row(self.evaluator.model(name), word, layers[name]) for word in words[:_NUM_MAPPED]]
-            rows += [with_family(row, name) for row in maps]
+            model = self.evaluator.model(name)
+            rows += [with_family(sense_map_row(model, word, layers[name]), name) for word in words[:_NUM_MAPPED]]
         self.results.add("ambiguous words", rows)
 
     def _record_failure(self, name: str, stage: str, error: Exception) -> None:

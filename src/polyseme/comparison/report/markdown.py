@@ -7,7 +7,7 @@ from polyseme.comparison.report.decision import Decision
 from polyseme.comparison.report.labels import family_name, truncate
 from polyseme.comparison.report.results_view import ResultsView, get_pairs, get_text
 from polyseme.comparison.report.sentences import Recommendation, describe_score, explain
-from polyseme.comparison.report.tables import Table, cost_table, list_settings, score_table
+from polyseme.comparison.report.tables import Cell, Column, cost_columns, list_settings, score_columns
 from polyseme.system.formatting import enumerate_words
 
 # Characters with a meaning in Markdown; the last two groups only at the start of a line.
@@ -40,16 +40,16 @@ def _lines(results: ResultsView, recommendation: Recommendation) -> Iterator[str
         yield f"- {escape_markdown(limit)}"
     if recommendation.not_evaluated:
         yield f"- Not evaluated: {enumerate_words([use.phrase for use in recommendation.not_evaluated])}."
-    scores, costs = score_table(results), cost_table(results)
-    if scores.columns:
+    scores = score_columns(results)
+    if scores:
         yield from ("", "## Scores", "")
         yield from ("With standard errors. Bold: significantly better than all others (two standard errors).", "")
-        yield from _family_table(scores)
-        for column, description in zip(scores.columns, scores.descriptions, strict=True):
-            yield f"- {escape_markdown(column)}: {escape_markdown(description)}"
+        yield from _family_table(scores, results)
+        for column in scores:
+            yield f"- {escape_markdown(column.name)}: {escape_markdown(column.description)}"
     if any(results.families.values()):
         yield from ("", "## Costs", "")
-        yield from _family_table(costs)
+        yield from _family_table(cost_columns(results), results)
     yield from _neighbours(results)
     yield from ("", "## Reproduction", "")
     commands = [("whole comparison", get_text(results.comparison, "command"))]
@@ -95,12 +95,13 @@ def _neighbours(results: ResultsView) -> Iterator[str]:
     yield from _table(["", *(escape_markdown(word, 40) for (word,) in words)], body)
 
 
-def _family_table(table: Table) -> Iterator[str]:
+def _family_table(columns: Sequence[Column], results: ResultsView) -> Iterator[str]:
     body = []
-    for family, cells in table.rows.items():
+    for family in results.families:
+        cells = (column.cells.get(family, Cell()) for column in columns)
         texts = [(escape_markdown(cell.text, 60), cell.best) for cell in cells]
         body.append([escape_markdown(family_name(family)), *(f"**{text}**" if best else text for text, best in texts)])
-    yield from _table(["family", *(escape_markdown(column, 60) for column in table.columns)], body)
+    yield from _table(["family", *(escape_markdown(column.name, 60) for column in columns)], body)
 
 
 def _table(header: Sequence[str], body: Sequence[Sequence[str]]) -> Iterator[str]:

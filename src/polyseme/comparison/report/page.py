@@ -1,6 +1,5 @@
 """The report of a comparison: a stand-alone HTML page and a Markdown file, rendered from the results alone."""
 
-from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +19,14 @@ from polyseme.comparison.report.pareto import COSTS, draw_pareto_front, find_qua
 from polyseme.comparison.report.results_view import ResultsView, get_number, get_rows, get_text, load_results
 from polyseme.comparison.report.sense_maps import draw_sense_maps
 from polyseme.comparison.report.sentences import Recommendation, describe_score, explain, recommend
-from polyseme.comparison.report.tables import cost_table, draw_commands, draw_table, list_settings, score_table
+from polyseme.comparison.report.tables import (
+    cost_columns,
+    draw_commands,
+    draw_table,
+    draw_terms,
+    list_settings,
+    score_columns,
+)
 from polyseme.rendering.html import page
 from polyseme.system.atomic_io import write_file
 from polyseme.system.formatting import enumerate_words, format_count
@@ -55,10 +61,11 @@ def write_report(folder: Path) -> Path:
 def draw_page(results: ResultsView, recommendation: Recommendation) -> str:
     """The HTML page."""
     senses, sentences = draw_sense_maps(results)
+    costs = draw_table(cost_columns(results), results, "Costs") if any(results.families.values()) else ""
     sections = [
         ("pareto", "Quality against cost", _pareto(results)),
         ("scores", "Scores", _scores(results)),
-        ("costs", "Costs", _costs(results)),
+        ("costs", "Costs", costs),
         ("learning", "Learning curves", _learning_curves(results)),
         ("labels", "Scores by number of labels", _label_curves(results)),
         ("neighbours", "Nearest neighbours", draw_neighbours(results)),
@@ -178,30 +185,14 @@ def _pareto(results: ResultsView) -> str:
 
 
 def _scores(results: ResultsView) -> str:
-    table = score_table(results)
-    if not table.columns:
+    columns = score_columns(results)
+    if not columns:
         return ""
     return (
         "<p>With standard errors. Bold: significantly better than all others (two standard errors of the difference). "
         "Tasks are shown at their largest number of labels, with the better of linear probe and fine-tuning.</p>"
-        f"{draw_table(table, results, 'Scores')}{_column_descriptions(table.columns, table.descriptions)}"
+        f"{draw_table(columns, results, 'Scores')}"
     )
-
-
-def _costs(results: ResultsView) -> str:
-    if not any(results.families.values()):
-        return ""
-    table = cost_table(results)
-    return f"{draw_table(table, results, 'Costs')}{_column_descriptions(table.columns, table.descriptions)}"
-
-
-def _column_descriptions(columns: Sequence[str], descriptions: Sequence[str]) -> str:
-    items = "".join(
-        f"<dt>{escape(column)}</dt><dd>{escape(description)}</dd>"
-        for column, description in zip(columns, descriptions, strict=True)
-        if description
-    )
-    return f'<details><summary>Columns explained</summary><dl class="terms">{items}</dl></details>'
 
 
 def _learning_curves(results: ResultsView) -> str:
@@ -253,10 +244,10 @@ def _reproduction(results: ResultsView) -> str:
         f"{escape_text(get_text(row, 'message'), 500)}</li>"
         for row in results.of["failure"]
     )
-    settings = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in list_settings(results))
+    settings = draw_terms(list_settings(results))
     return (
         draw_commands(results)
         + (f"<h3>Failures</h3><ul>{failures}</ul>" if failures else "")
-        + (f'<h3>Evaluation settings</h3><dl class="terms">{settings}</dl>' if settings else "")
+        + (f"<h3>Evaluation settings</h3>{settings}" if settings else "")
         + f"<h3>Standard errors</h3><p>{_STANDARD_ERRORS}</p>"
     )

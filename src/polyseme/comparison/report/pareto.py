@@ -61,12 +61,12 @@ def find_qualities(results: ResultsView) -> list[Quality]:
             Quality(
                 name="mean normalized score",
                 description=f"0 is the baseline, 1 the best family; {over}",
-                values=_mean_normalized_scores(shared, families),
+                values=_mean_by_family([_normalized_gains(one, families) for one in shared]),
             ),
             Quality(
                 name="mean rank",
                 description=f"1 is best; {over}",
-                values={family: -rank for family, rank in _mean_ranks(shared, families).items()},
+                values=_mean_by_family([_negated_ranks(one, families) for one in shared]),
                 formatted=lambda value: f"{-value:g}",
             ),
         ]
@@ -135,26 +135,25 @@ def find_pareto_front(costs: Mapping[str, float], values: Mapping[str, float]) -
     return front
 
 
-def _mean_normalized_scores(shared: Sequence[Measurement], families: Sequence[str]) -> dict[str, float]:
-    scores: dict[str, list[float]] = {family: [] for family in families}
-    for one in shared:
-        gains = {family: one.lead(family, 0.0) for family in families}
-        best = max(gains.values())
-        floor = min(gains.values()) if one.baseline is None else one.gain(one.baseline, 0.0)
-        for family in families:
-            scores[family].append(max(0.0, (gains[family] - floor) / (best - floor)) if best > floor else 0.0)
-    return {family: statistics.fmean(values) for family, values in scores.items()}
+def _normalized_gains(one: Measurement, families: Sequence[str]) -> dict[str, float]:
+    gains = {family: one.lead(family, 0.0) for family in families}
+    best = max(gains.values())
+    floor = min(gains.values()) if one.baseline is None else one.gain(one.baseline, 0.0)
+    span = best - floor
+    return {family: max(0.0, (gain - floor) / span) if span > 0 else 0.0 for family, gain in gains.items()}
 
 
-def _mean_ranks(shared: Sequence[Measurement], families: Sequence[str]) -> dict[str, float]:
-    """The mean of each family's ranks; ties share their mean rank."""
-    ranks: dict[str, list[float]] = {family: [] for family in families}
-    for one in shared:
-        gains = {family: one.lead(family, 0.0) for family in families}
-        for family, gain in gains.items():
-            better, equal = (sum(map(test, gains.values())) for test in (gain.__lt__, gain.__eq__))
-            ranks[family].append(better + (equal + 1) / 2)
-    return {family: statistics.fmean(values) for family, values in ranks.items()}
+def _negated_ranks(one: Measurement, families: Sequence[str]) -> dict[str, float]:
+    """Ranks from -1 downwards; ties share their mean rank."""
+    gains = {family: one.lead(family, 0.0) for family in families}
+    every = [*gains.values()]
+    return {
+        family: -sum(other > gain for other in every) - (every.count(gain) + 1) / 2 for family, gain in gains.items()
+    }
+
+
+def _mean_by_family(values: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {family: statistics.fmean(one[family] for one in values) for family in values[0]}
 
 
 def _step_line(

@@ -1,7 +1,7 @@
 """The tables of a report: scores, costs, commands and evaluation settings."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -28,38 +28,35 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """Columns with descriptions, and the cells of each family."""
+class Column:
+    """A table column, and the cells of families that have a value."""
 
-    columns: Sequence[str]
-    descriptions: Sequence[str]
-    rows: dict[str, list[Cell]]
-    lower_is_better: Sequence[bool] = ()  # by column
+    name: str
+    description: str
+    cells: Mapping[str, Cell]
+    lower_is_better: bool = False
 
 
-def score_table(results: ResultsView) -> Table:
+def score_columns(results: ResultsView) -> list[Column]:
     """All scores; significantly best ones are highlighted."""
-    measurements = [*task_measurements(results), *suite_measurements(results)]
-    rows: dict[str, list[Cell]] = {family: [] for family in results.families}
-    for one in measurements:
-        best = one.significantly_best()
-        for family, cells in rows.items():
-            score = one.scores.get(family)
-            if score is None:
-                cells.append(Cell())
-                continue
-            method = method_name(score.method) if score.method else ""
-            cells.append(Cell(text=str(score), value=score.value, best=family == best, tooltip=method))
-    return Table(
-        columns=[truncate(one.name, 40) for one in measurements],
-        descriptions=[_describe(one) for one in measurements],
-        rows=rows,
-        lower_is_better=[not one.higher_is_better for one in measurements],
+    return [_score_column(one) for one in (*task_measurements(results), *suite_measurements(results))]
+
+
+def _score_column(measurement: Measurement) -> Column:
+    best = measurement.significantly_best()
+    cells = {}
+    for family, score in measurement.scores.items():
+        method = method_name(score.method) if score.method else ""
+        cells[family] = Cell(text=str(score), value=score.value, best=family == best, tooltip=method)
+    return Column(
+        name=truncate(measurement.name, 40),
+        description=_describe(measurement),
+        cells=cells,
+        lower_is_better=not measurement.higher_is_better,
     )
 
 
-def _describe(measurement: Measurement) -> str:
-    one = measurement
+def _describe(one: Measurement) -> str:
     parts = [metric_name(one.metric) if one.kind != "likelihood" else f"{one.metric} likelihood".strip()]
     parts += [f"{one.num_labels:,} labels"] if one.num_labels else []
     parts += [] if one.higher_is_better else ["lower is better"]
@@ -68,7 +65,9 @@ def _describe(measurement: Measurement) -> str:
     return "; ".join(truncate(part, 120) for part in [*parts, *one.exclusions()] if part)
 
 
-_COSTS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
+_COSTS: tuple[tuple[str, str, Callable[[float], str] | None, str], ...] = (
+    ("size", "size", None, "chosen for the budget"),
+    ("context", "context", None, "the context that a vector depends on"),
     ("parameters", "parameters", format_count, "of the encoder"),
     ("steps", "steps", "{:,.0f}".format, "training steps"),
     ("tokens", "tokens", format_count, "training tokens"),
@@ -80,74 +79,71 @@ _COSTS: tuple[tuple[str, str, Callable[[float], str], str], ...] = (
     ("peak_memory_bytes", "peak memory", format_bytes, "during training"),
     ("disk_bytes", "on disk", format_bytes, "size of the model"),
     ("embedding_seconds", "inference", format_duration, "time to embed 1,000 sentences of the test text"),
+    ("stopped_by", "stopped by", None, "budget, or completion where the training is a fixed number of passes"),
 )
 
 
-def cost_table(results: ResultsView) -> Table:
+def cost_columns(results: ResultsView) -> list[Column]:
     """Size, training cost and inference cost of all families."""
-    rows: dict[str, list[Cell]] = {}
-    for family, row in results.families.items():
-        reason = truncate(get_text(row, "size_reason"), 300)
-        cells = [Cell(text=truncate(get_text(row, "size"), 20) or MISSING, tooltip=reason)]
-        cells.append(Cell(text=get_text(row, "context")[:20] or MISSING))
-        for key, _, formatted, _ in _COSTS:
-            value = get_number(row, key)
-            if key == "tokens_per_second" and (get_number(row, "seconds") or 0.0) < _MIN_SECONDS:
-                value = None
-            cells.append(Cell() if value is None else Cell(text=formatted(value), value=value))
-        cells.append(Cell(text=truncate(get_text(row, "stopped_by"), 20) or MISSING))
-        rows[family] = cells
-    return Table(
-        columns=["size", "context", *(column for _, column, _, _ in _COSTS), "stopped by"],
-        descriptions=[
-            "chosen for the budget",
-            "the context that a vector depends on",
-            *(description for *_, description in _COSTS),
-            "budget, or completion where the training is a fixed number of passes",
-        ],
-        rows=rows,
-    )
+    rows = results.families.items()
+    return [
+        Column(name=name, description=about, cells={family: _cost_cell(row, key, formatted) for family, row in rows})
+        for key, name, formatted, about in _COSTS
+    ]
 
 
-def draw_table(table: Table, results: ResultsView, label: str) -> str:
-    """An HTML table that scrolls within itself; the script makes it sortable."""
-    lower = [" data-lower" if one else "" for one in table.lower_is_better or [False] * len(table.columns)]
+def _cost_cell(row: Row, key: str, formatted: Callable[[float], str] | None) -> Cell:
+    if formatted is None:
+        tooltip = truncate(get_text(row, "size_reason"), 300) if key == "size" else ""
+        return Cell(text=truncate(get_text(row, key), 20) or MISSING, tooltip=tooltip)
+    value = get_number(row, key)
+    if key == "tokens_per_second" and (get_number(row, "seconds") or 0.0) < _MIN_SECONDS:
+        value = None
+    return Cell() if value is None else Cell(text=formatted(value), value=value)
+
+
+def draw_table(columns: Sequence[Column], results: ResultsView, label: str) -> str:
+    """An HTML table that scrolls within itself, and its columns explained; the script makes it sortable."""
     head = "".join(
-        f'<th scope="col" title="{escape(description)}"{attribute}>{escape(column)}</th>'
-        for column, description, attribute in zip(table.columns, table.descriptions, lower, strict=True)
+        f'<th scope="col" title="{escape(column.description)}"{" data-lower" * column.lower_is_better}>'
+        f"{escape(column.name)}</th>"
+        for column in columns
     )
     lines = []
-    for family, cells in table.rows.items():
+    for family in results.families:
         line = [f'<th scope="row">{family_badge(family, results)}</th>']
-        for cell in cells:
+        for cell in (column.cells.get(family, Cell()) for column in columns):
             value = "" if cell.value is None else f' data-value="{cell.value!r}"'
             title = f' title="{escape(cell.tooltip)}"' if cell.tooltip else ""
             text = _ERROR.sub(r" <small>\1</small>", escape(cell.text))
             line.append(f"<td{value}{title}>{f'<b>{text}</b>' if cell.best else text}</td>")
         lines.append(f"<tr>{''.join(line)}</tr>")
+    terms = draw_terms((column.name, column.description) for column in columns)
     return (
         f'<div class="wide" tabindex="0" role="region" aria-label="{escape(label)}"><table class="sortable">'
         f'<thead><tr><th scope="col">family</th>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+        f"<details><summary>Columns explained</summary>{terms}</details>"
     )
+
+
+def draw_terms(terms: Iterable[tuple[str, str]]) -> str:
+    """Names and their descriptions; those without a description are left out."""
+    items = "".join(f"<dt>{escape(name)}</dt><dd>{escape(about)}</dd>" for name, about in terms if about)
+    return f'<dl class="terms">{items}</dl>' if items else ""
 
 
 def draw_commands(results: ResultsView) -> str:
     """The commands that reproduce the comparison and each family; the script adds copy buttons."""
+    titles = [("The whole comparison", results.comparison)]
+    titles += [(family_badge(family, results), row) for family, row in results.families.items()]
     parts = []
-    command = get_text(results.comparison, "command")
-    if command:
-        parts.append(f"<h3>The whole comparison</h3>{_draw_command(command)}")
-    for family, row in results.families.items():
-        command = get_text(row, "command")
-        if command:
+    for title, row in titles:
+        if command := get_text(row, "command"):
             reason = truncate(get_text(row, "size_reason"), 300)
             why = f'<p class="faint">{escape(capitalize(reason))}</p>' if reason else ""
-            parts.append(f"<h3>{family_badge(family, results)}</h3>{why}{_draw_command(command)}")
+            code = f'<pre tabindex="0"><code>{escape(command[:2000])}</code></pre>'
+            parts.append(f'<h3>{title}</h3>{why}<div class="command">{code}</div>')
     return "".join(parts)
-
-
-def _draw_command(text: str) -> str:
-    return f'<div class="command"><pre tabindex="0"><code>{escape(text[:2000])}</code></pre></div>'
 
 
 def list_settings(results: ResultsView) -> list[tuple[str, str]]:
@@ -160,21 +156,21 @@ def list_settings(results: ResultsView) -> list[tuple[str, str]]:
     seconds = get_number(of, "processor_seconds")
     cores = _format(get_number(of, "cores"), "{:.0f} cores")
     spent = "" if seconds is None else f"{format_duration(seconds)} of processor time per family"
-    settings.append(("budget", _join(truncate(get_text(of, "budget"), 40), cores, spent)))
     same = "the same {:,.0f} characters of the test text for all families"
-    settings.append(("likelihood", _format(get_number(of, "scored_characters"), same)))
-    settings.append(("SHA-256 of this text", truncate(get_text(of, "scored_sha256"), 64)))
-    settings += [(f"task {truncate(task, 60)}", _describe_task(row)) for task, row in results.tasks.items()]
-    seeds = "{:.0f} for tasks; models are trained once"
-    settings.append(("seeds", _format(get_number(of, "seeds"), seeds)))
     machine, versions = (row if isinstance(row := of.get(key), dict) else {} for key in ("machine", "versions"))
-    memory = get_number(machine, "memory_bytes")
     threads = _format(get_number(machine, "threads"), "{:.0f} threads")
+    memory = get_number(machine, "memory_bytes")
     memory_text = "" if memory is None else f"{format_bytes(memory)} of memory"
-    settings.append(("machine", _join(truncate(get_text(machine, "processor"), 80), threads, memory_text)))
-    every = (f"{truncate(str(key), 30)} {truncate(str(value), 30)}" for key, value in versions.items())
-    settings.append(("versions", _join(*every)))
-    settings.append(("date", truncate(get_text(of, "date"), 30)))
+    settings += [
+        ("budget", _join(truncate(get_text(of, "budget"), 40), cores, spent)),
+        ("likelihood", _format(get_number(of, "scored_characters"), same)),
+        ("SHA-256 of this text", truncate(get_text(of, "scored_sha256"), 64)),
+        *((f"task {truncate(task, 60)}", _describe_task(row)) for task, row in results.tasks.items()),
+        ("seeds", _format(get_number(of, "seeds"), "{:.0f} for tasks; models are trained once")),
+        ("machine", _join(truncate(get_text(machine, "processor"), 80), threads, memory_text)),
+        ("versions", _join(*(truncate(f"{key} {one}", 60) for key, one in versions.items()))),
+        ("date", truncate(get_text(of, "date"), 30)),
+    ]
     return [(name, value) for name, value in settings if value]
 
 

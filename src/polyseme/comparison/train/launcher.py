@@ -8,12 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from polyseme.system.hardware import peak_memory
 from polyseme.system.processes import last_log_line, start_child
 from polyseme.system.signals import ShutdownRequest
-from polyseme.training.storage.history import read_history
 
 _POLL_SECONDS = 0.5
 
@@ -33,77 +31,53 @@ class Job:
         return shlex.join(["polyseme", *self.arguments])
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobProgress:
-    """A running job."""
+@dataclass(kw_only=True, eq=False)
+class JobProcess:
+    """The child process of a job."""
 
-    job: Job
-    history: Sequence[dict[str, Any]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobFinished:
-    """A job that has ended."""
-
-    job: Job
-    history: Sequence[dict[str, Any]]
-    peak_memory_bytes: int
-    error: str = ""  # one line, if it failed
-
-
-@dataclass(kw_only=True)
-class _Child:
     job: Job
     process: subprocess.Popen[str]
     peak_memory_bytes: int = 0
+    finished: bool = False
+    error: str = ""  # one line, if it failed
+
+    def poll(self) -> None:
+        """Check whether the process has finished."""
+        self.peak_memory_bytes = max(self.peak_memory_bytes, peak_memory(self.process.pid))
+        code = self.process.poll()
+        self.finished = code is not None
+        if code == -signal.SIGKILL:
+            self.error = "the process was killed, perhaps for lack of memory"
+        elif code:
+            self.error = last_log_line(self.job.log)[:300] or f"the process exited with status {code}"
 
 
-def run_jobs(jobs: Sequence[Job], shutdown: ShutdownRequest) -> Iterator[JobProgress | JobFinished]:
-    """Run jobs in parallel; a shutdown request is passed on to all of them, so that they save checkpoints."""
-    children: list[_Child] = []
+def run_jobs(jobs: Sequence[Job], shutdown: ShutdownRequest) -> Iterator[JobProcess]:
+    """Run jobs in parallel, and yield them again and again until they have finished.
+
+    A shutdown request is passed on to all of them, so that they save checkpoints.
+    """
+    running: list[JobProcess] = []
     stopping = False
     try:
-        children.extend(map(_start, jobs))
-        while children:
+        for job in jobs:
+            job.log.parent.mkdir(parents=True, exist_ok=True)
+            process = start_child("polyseme.__main__:main", *job.arguments, "--resume", log=job.log)
+            running.append(JobProcess(job=job, process=process))
+        while running:
             if shutdown.signal and not stopping:
                 stopping = True
-                for child in children:
+                for child in running:
                     child.process.send_signal(signal.SIGTERM)
-            for child in list(children):
-                finished = _poll(child)
-                if finished:
-                    children.remove(child)
-                    yield finished
-                else:
-                    yield JobProgress(job=child.job, history=read_history(child.job.folder))
-            if children:
+            for child in list(running):
+                child.poll()
+                if child.finished:
+                    running.remove(child)
+                yield child
+            if running:
                 time.sleep(_POLL_SECONDS)
     finally:
-        for child in children:  # no child may outlive an error here
+        for child in running:  # no child may outlive an error here
             with suppress(ProcessLookupError):
                 child.process.kill()
             child.process.wait()
-
-
-def _start(job: Job) -> _Child:
-    job.log.parent.mkdir(parents=True, exist_ok=True)
-    return _Child(job=job, process=start_child("polyseme.__main__:main", *job.arguments, "--resume", log=job.log))
-
-
-def _poll(child: _Child) -> JobFinished | None:
-    child.peak_memory_bytes = max(child.peak_memory_bytes, peak_memory(child.process.pid))
-    code = child.process.poll()
-    if code is None:
-        return None
-    return JobFinished(
-        job=child.job,
-        history=read_history(child.job.folder),
-        peak_memory_bytes=child.peak_memory_bytes,
-        error=_describe_failure(child.job, code) if code else "",
-    )
-
-
-def _describe_failure(job: Job, code: int) -> str:
-    if code == -signal.SIGKILL:
-        return "the process was killed, perhaps for lack of memory"
-    return last_log_line(job.log)[:300] or f"the process exited with status {code}"

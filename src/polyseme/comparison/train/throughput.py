@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import nn
+
 from polyseme.models.base import Encoder
 from polyseme.system.atomic_io import cache_folder, write_file
 from polyseme.system.hardware import processor_name
@@ -24,6 +27,7 @@ from polyseme.system.io_errors import writable
 from polyseme.system.processes import WorkerError, WorkerPool
 from polyseme.system.signals import ShutdownRequest
 from polyseme.training.optimization.budget import Budget
+from polyseme.training.pretraining import PretrainingSession
 from polyseme.training.recipe import Recipe
 
 FORMAT = 7  # version of the cache: increase it when the measurement changes
@@ -111,8 +115,6 @@ def trial_handler() -> Callable[..., dict[str, Any]]:
 
 def measure(recipe: Recipe, limit: float) -> TrialRun:
     """Train for `limit` seconds of processor time, and discard the result."""
-    from polyseme.training.pretraining import PretrainingSession
-
     started = time.perf_counter()
     session = PretrainingSession.start(recipe, None)
     preparation = time.perf_counter() - started - session.start_seconds
@@ -140,8 +142,6 @@ def measure(recipe: Recipe, limit: float) -> TrialRun:
 
 def count_non_embedding(encoder: Encoder) -> int:
     """Parameters outside of the token, position and segment embeddings."""
-    from torch import nn
-
     embeddings = {id(module.weight) for module in encoder.modules() if isinstance(module, nn.Embedding)}
     embeddings.add(id(encoder.tokens.weight))
     return sum(weight.numel() for weight in encoder.parameters() if id(weight) not in embeddings)
@@ -162,8 +162,6 @@ def _key(recipe: Recipe, fingerprint: str) -> list[Any]:
 
 
 def _cache_file(kind: str, key: Sequence[Any]) -> Path:
-    import torch
-
     parts = [FORMAT, kind, key, processor_name(), torch.__version__]
     name = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
     return cache_folder() / "throughput" / f"{name}.json"
