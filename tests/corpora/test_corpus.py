@@ -93,7 +93,7 @@ def test_fingerprint_depends_on_content_not_names(tmp_path):
     assert Corpus(tmp_path / "d.txt", tmp_path / "e.txt").fingerprint() != one.fingerprint()
 
 
-def refusal(corpus):
+def error_of(corpus):
     with pytest.raises(DataError) as caught:
         list(corpus() if callable(corpus) else corpus)
     message = str(caught.value)
@@ -103,49 +103,49 @@ def refusal(corpus):
 
 def test_errors_are_one_line(tmp_path):
     (tmp_path / "reviews.txt").write_text("x")
-    assert "did you mean reviews.txt?" in refusal(lambda: Corpus(tmp_path / "review.txt"))
-    assert "no such file; check the path" in refusal(lambda: Corpus(tmp_path / "no" / "where"))
+    assert "did you mean reviews.txt?" in error_of(lambda: Corpus(tmp_path / "review.txt"))
+    assert "no such file; check the path" in error_of(lambda: Corpus(tmp_path / "no" / "where"))
     (tmp_path / "empty").mkdir()
-    assert "no readable files in this folder" in refusal(lambda: Corpus(tmp_path / "empty"))
-    assert "no readable files in this pattern" in refusal(lambda: Corpus(tmp_path / "*.csv"))
-    assert "no corpus was named" in refusal(lambda: Corpus())
-    assert "no such file" in refusal(lambda: Corpus("a\0b"))
-    assert "holds no text" in refusal(read(tmp_path / "a.txt", " \n\n\t\n"))
-    assert "a.jsonl, line 2: not JSON" in refusal(read(tmp_path / "a.jsonl", '"a"\n{"text": \n'))
-    assert "line 1: not JSON (nested too deeply)" in refusal(read(tmp_path / "b.jsonl", "[" * 100_000))
-    assert "line 1: no column 'text'; did you mean txt?" in refusal(read(tmp_path / "c.jsonl", '{"txt": "a"}'))
-    assert "line 1: 'text' is not a string" in refusal(read(tmp_path / "d.jsonl", '{"text": 5}'))
-    assert "no column 'text'; choose one of a, b" in refusal(read(tmp_path / "a.csv", "a,b\n1,2\n"))
-    assert "over 16 MB" in refusal(read(tmp_path / "e.jsonl", '"a"\n"' + "a " * 8_100_000 + '"'))
-    assert "damaged or truncated" in refusal(read(tmp_path / "a.txt.gz", b"nonsense"))
+    assert "no readable files in this folder" in error_of(lambda: Corpus(tmp_path / "empty"))
+    assert "no readable files in this pattern" in error_of(lambda: Corpus(tmp_path / "*.csv"))
+    assert "no corpus was named" in error_of(lambda: Corpus())
+    assert "no such file" in error_of(lambda: Corpus("a\0b"))
+    assert "holds no text" in error_of(read(tmp_path / "a.txt", " \n\n\t\n"))
+    assert "a.jsonl, line 2: not JSON" in error_of(read(tmp_path / "a.jsonl", '"a"\n{"text": \n'))
+    assert "line 1: not JSON (nested too deeply)" in error_of(read(tmp_path / "b.jsonl", "[" * 100_000))
+    assert "line 1: no column 'text'; did you mean txt?" in error_of(read(tmp_path / "c.jsonl", '{"txt": "a"}'))
+    assert "line 1: 'text' is not a string" in error_of(read(tmp_path / "d.jsonl", '{"text": 5}'))
+    assert "no column 'text'; choose one of a, b" in error_of(read(tmp_path / "a.csv", "a,b\n1,2\n"))
+    assert "over 16 MB" in error_of(read(tmp_path / "e.jsonl", '"a"\n"' + "a " * 8_100_000 + '"'))
+    assert "damaged or truncated" in error_of(read(tmp_path / "a.txt.gz", b"nonsense"))
     whole = gzip.compress(os.urandom(100_000).hex().encode())
-    assert "damaged or truncated" in refusal(read(tmp_path / "b.txt.gz", whole[:-5000]))
+    assert "damaged or truncated" in error_of(read(tmp_path / "b.txt.gz", whole[:-5000]))
     pytest.importorskip("zstandard")
-    assert "damaged or truncated" in refusal(read(tmp_path / "b.txt.zst", b"nonsense"))
+    assert "damaged or truncated" in error_of(read(tmp_path / "b.txt.zst", b"nonsense"))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can read every file")
 def test_unreadable_file(tmp_path):
     corpus = read(tmp_path / "a.txt", "x")
     (tmp_path / "a.txt").chmod(0)
-    assert "check the path and its permissions" in refusal(corpus)
+    assert "check the path and its permissions" in error_of(corpus)
 
 
 def test_deleted_file(tmp_path):
     corpus = read(tmp_path / "a.txt", "x")
     (tmp_path / "a.txt").unlink()
-    assert "a.txt cannot be read (No such file or directory)" in refusal(corpus)
+    assert "a.txt cannot be read (No such file or directory)" in error_of(corpus)
 
 
 def test_other_encodings_are_detected(tmp_path):
     text = "数学是利用符号语言研究数量、结构、变化的一门学科。\n" * 5000
-    message = refusal(read(tmp_path / "a.txt", text.encode("gb18030")))
+    message = error_of(read(tmp_path / "a.txt", text.encode("gb18030")))
     assert "is not UTF-8 (" in message
     assert f"iconv -f gb18030 -t utf-8 {tmp_path}/a.txt > {tmp_path}/a.txt.utf8" in message
-    assert "iconv -f utf-16" in refusal(read(tmp_path / "b.txt", text.encode("utf-16")))
-    assert "is not UTF-8" in refusal(read(tmp_path / "c.txt", "plain text\n" * 9 + "\0" * 50))
+    assert "iconv -f utf-16" in error_of(read(tmp_path / "b.txt", text.encode("utf-16")))
+    assert "is not UTF-8" in error_of(read(tmp_path / "c.txt", "plain text\n" * 9 + "\0" * 50))
     latin = "Où êtes-vous allé après l'été dernier ?\n".encode("latin-1") * 50
-    assert "iconv -f windows-1252" in refusal(read(tmp_path / "d.txt", latin))
+    assert "iconv -f windows-1252" in error_of(read(tmp_path / "d.txt", latin))
 
 
 def test_few_invalid_bytes_are_replaced_and_counted(tmp_path):
@@ -189,8 +189,8 @@ def test_long_documents_end_at_a_line_end(tmp_path):
 
 
 def test_long_lines_without_spaces_are_refused(tmp_path):
-    assert "a.txt, line 2: is not text" in refusal(read(tmp_path / "a.txt", "fine\n" + "A" * (MAX_LINE_LENGTH + 1)))
-    assert "is not text" in refusal(read(tmp_path / "b.txt", "head " + "A" * (MAX_LINE_LENGTH + 1)))
+    assert "a.txt, line 2: is not text" in error_of(read(tmp_path / "a.txt", "fine\n" + "A" * (MAX_LINE_LENGTH + 1)))
+    assert "is not text" in error_of(read(tmp_path / "b.txt", "head " + "A" * (MAX_LINE_LENGTH + 1)))
 
 
 def test_progress_can_be_polled_while_another_thread_reads(tmp_path):

@@ -237,11 +237,8 @@ def measure_parity(encoder: Encoder, graph: Path, rows: Sequence[Ids]) -> Parity
         hidden = session(batch.ids.numpy(), mask.astype(np.int64))
         theirs[group] = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
     norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
-    return Parity(
-        num_texts=len(rows),
-        max_difference=float(np.abs(ours - theirs).max()),
-        min_cosine=float(((ours * theirs).sum(1) / norms).min()),
-    )
+    difference, cosines = np.abs(ours - theirs), (ours * theirs).sum(1) / norms
+    return Parity(num_texts=len(rows), max_difference=float(difference.max()), min_cosine=float(cosines.min()))
 
 
 @contextmanager

@@ -101,12 +101,8 @@ def read_word_vectors(path: Path) -> WordVectors:
         width = _detect_width(path, content, start, width)
         words, blocks = _scan_text(path, content, start, count, width)
     words = words if UNKNOWN in words else [*words, UNKNOWN]
-    return WordVectors(
-        family="skipgram" if header else "glove",
-        words=words,
-        width=width,
-        read=partial(_read, path, words, width, blocks),
-    )
+    family, read = "skipgram" if header else "glove", partial(_read, path, words, width, blocks)
+    return WordVectors(family=family, words=words, width=width, read=read)
 
 
 def _read(path: Path, words: Sequence[str], width: int, blocks: Callable[[], Blocks]) -> Floats:

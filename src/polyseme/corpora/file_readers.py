@@ -56,8 +56,15 @@ class FileReader:
     def documents(self) -> Iterator[str]:
         """Documents in order, each of bounded length."""
         if self.format == "txt":
-            return _join_lines((line for _, line in self._lines(longest=MAX_LINE_LENGTH)), blank_ends=True)
-        return self._split_documents(self._values())
+            yield from _join_lines((line for _, line in self._lines(longest=MAX_LINE_LENGTH)), blank_ends=True)
+            return
+        for value in self._values():
+            text = self.replace_invalid(value)
+            if len(text) <= MAX_LINE_LENGTH:
+                yield text
+            else:
+                lines = enumerate(text.replace("\r\n", "\n").split("\n"), start=1)
+                yield from _join_lines(piece for number, line in lines for piece in self._split_line(number, line))
 
     def texts(self) -> Iterator[str]:
         """One text per line or row, never split, empty ones included."""
@@ -72,11 +79,11 @@ class FileReader:
 
         Missing fields are None; fields beyond the header are under the key None.
         """
-        records = {"jsonl": self._json_records, "csv": self._csv_records, "tsv": self._csv_records}
+        records = {"jsonl": self._json_records, "parquet": self._parquet_records}
         if self.format == "txt":
             raise DataError(f"{self.file} is not a table; write it as .tsv, .csv, .jsonl or .parquet")
         with readable(self.file):
-            for number, record in records.get(self.format, self._parquet_records)():
+            for number, record in records.get(self.format, self._csv_records)():
                 yield number, {name: self._cleaned(value) for name, value in record.items()}
 
     def json_content(self) -> Any:
@@ -97,17 +104,9 @@ class FileReader:
         return DataError(f"{self.file}{location}: no column {column!r}{suggest_name(column, names)}")
 
     def _values(self) -> Iterator[str]:
-        values = {"jsonl": self._json_values, "csv": self._csv_values, "tsv": self._csv_values}
-        return values.get(self.format, self._parquet_values)()
-
-    def _split_documents(self, values: Iterable[str]) -> Iterator[str]:
-        for value in values:
-            text = self.replace_invalid(value)
-            if len(text) <= MAX_LINE_LENGTH:
-                yield text
-            else:
-                lines = enumerate(text.replace("\r\n", "\n").split("\n"), start=1)
-                yield from _join_lines(piece for number, line in lines for piece in self._split_line(number, line))
+        if self.format == "parquet":
+            return (self._string(number, row[self.column]) for number, row in self._parquet_records(self.column))
+        return self._json_values() if self.format == "jsonl" else self._csv_values()
 
     def _json_values(self) -> Iterator[str]:
         for number, row in self._json_rows():
@@ -169,9 +168,6 @@ class FileReader:
             raise DataError(
                 f"{self.file}, line {rows.line_num}: not a CSV row ({error}); close the open quotation mark"
             ) from None
-
-    def _parquet_values(self) -> Iterator[str]:
-        return (self._string(number, row[self.column]) for number, row in self._parquet_records(self.column))
 
     def _parquet_records(self, column: str | None = None) -> Iterator[tuple[int, Row]]:
         """Rows with all columns, or with one of them."""

@@ -194,9 +194,7 @@ def _adjacent_words(text: str, before: Span, span: Span) -> tuple[str, str] | No
 @functools.cache
 def _word_pattern() -> re.Pattern[str]:
     """A run of ideographs, as a group; a word; or any other character with its combining marks."""
-    marks = "".join(
-        character for character in map(chr, range(0x300, 0x1F000)) if unicodedata.category(character)[0] == "M"
-    )
+    marks = "".join(mark for mark in map(chr, range(0x300, 0x1F000)) if unicodedata.category(mark)[0] == "M")
     marks += "\U000e0100-\U000e01ef"
     letter = rf"[^\W_{SEGMENTED_IDEOGRAPHS}{SOUTHEAST_ASIAN}{HIRAGANA}]"
     return re.compile(rf"([{SEGMENTED_IDEOGRAPHS}]+)|{letter}+(?:[{marks}]+{letter}*)*|\S[{marks}\u200d]*")

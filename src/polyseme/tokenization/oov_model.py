@@ -3,8 +3,8 @@
 A word-level model gives every OOV word the probability of one token. To be comparable with models that read every
 character, it also has to predict which word it was, as in Brown et al. (1992): byte after byte and then the end, each
 given the byte before. Bigrams are counted in the words of the vocabulary only, and interpolated with unigrams by
-Witten and Bell (1991, method C), so that no word has probability zero. In-vocabulary words can be spelled as well,
-so a text costs rather too much than too little.
+Witten and Bell (1991, method C), so that no word has probability zero. In-vocabulary words keep some probability as
+well, so the negative log-likelihood of a text is too high rather than too low.
 """
 
 from collections.abc import Iterable

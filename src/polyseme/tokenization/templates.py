@@ -1,5 +1,6 @@
 """Special-token templates: which tokens are added around one text or a pair of texts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import tokenizers
@@ -40,11 +41,11 @@ class Template:
 
 
 def build_post_processor(
-    backend: tokenizers.Tokenizer, start: str, separator: str, style: str
+    backend: tokenizers.Tokenizer, roles: Mapping[str, str], style: str
 ) -> processors.TemplateProcessing:
     """The template of BERT, or of RoBERTa and others: no segments and two separators in a pair."""
-    second = 1 if style == "bert" else 0
-    between = separator if style == "bert" else f"{separator} {separator}"
+    start, separator = roles["start"], roles["separator"]
+    second, between = (1, separator) if style == "bert" else (0, f"{separator} {separator}")
     return processors.TemplateProcessing(
         single=f"{start} $A {separator}",
         pair=f"{start} $A {between} $B:{second} {separator}:{second}",

@@ -139,7 +139,7 @@ class Tokenizer:
             backend, added = build_pipeline(config, models.WordLevel(unk_token=unknown)), [*leading, *trailing]
             segmentation = WordSegmentation(config.segmenter)
             counts = count_words(texts, backend, segmentation=segmentation, added=added, pretokenized=pretokenized)
-            model, num_tokens = build_word_vocabulary(config, counts, layout)
+            model = build_word_vocabulary(config, counts, layout)
         else:
             # Runs of ideographs hardly repeat, and training on them takes a hundred bytes of memory for each.
             ideograph_bytes = {"byte-bpe": 24, "unigram": 6}.get(config.kind, 3)
@@ -147,7 +147,8 @@ class Tokenizer:
             sample = draw_sample(texts, sample_bytes, ideograph_bytes=ideograph_bytes)
             if not any(map(str.strip, sample)):
                 raise DataError("the corpus is empty; provide text")
-            model, num_tokens = train_vocabulary(config, sample, layout)
+            model = train_vocabulary(config, sample, layout)
+        num_tokens = tokenizers.Tokenizer(model).get_vocab_size()
         num_learned = num_tokens - len(leading) - len(trailing) - num_bytes
         if num_learned < _MIN_LEARNED:
             advice = " or lower tokenizer.min_count" if config.min_count > 1 else ""
@@ -167,14 +168,11 @@ class Tokenizer:
         backend.normalizer = normalizer or backend.normalizer
         roles = {**ROLES[config.specials], **(specials or {})}
         present = {role: token for role, token in roles.items() if backend.token_to_id(token) is not None}
+        tokens = dict.fromkeys(present.values())
         # RoBERTa's mask includes the space before it.
-        backend.add_special_tokens(
-            [AddedToken(token, lstrip=token == "<mask>", normalized=False) for token in dict.fromkeys(present.values())]
-        )
+        backend.add_special_tokens([AddedToken(token, lstrip=token == "<mask>", normalized=False) for token in tokens])
         if config.specials in WRAPPED_STYLES and {"start", "separator"} <= present.keys():
-            backend.post_processor = build_post_processor(
-                backend, present["start"], present["separator"], config.specials
-            )
+            backend.post_processor = build_post_processor(backend, present, config.specials)
         return cls(backend, config, _find_special_ids(backend, present, config.kind))
 
     def encode(

@@ -87,20 +87,18 @@ def _word_decoder() -> decoders.Decoder:
     return decoders.Sequence([decoders.BPEDecoder(), decoders.Fuse(), decoders.Replace(no_space, "")])
 
 
-def build_word_vocabulary(
-    config: TokenizerConfig, counts: Mapping[str, int], layout: VocabularyLayout
-) -> tuple[models.Model, int]:
-    """The model of a word tokenizer, made of the most frequent words, and the number of its tokens."""
+def build_word_vocabulary(config: TokenizerConfig, counts: Mapping[str, int], layout: VocabularyLayout) -> models.Model:
+    """The model of a word tokenizer, made of the most frequent words."""
     reserved = {*layout.leading, *layout.trailing}
     known = [word for word, count in counts.items() if count >= config.min_count and word not in reserved]
     frequent = sorted(known, key=lambda word: (-counts[word], word))
     tokens = [*layout.leading, *frequent[: layout.num_learned], *layout.trailing]
     vocab = {token: id for id, token in enumerate(tokens)}
-    return models.WordLevel(vocab, unk_token=layout.unknown), len(vocab)
+    return models.WordLevel(vocab, unk_token=layout.unknown)
 
 
-def train_vocabulary(config: TokenizerConfig, sample: list[str], layout: VocabularyLayout) -> tuple[models.Model, int]:
-    """Train a subword model on a sample; return it with the number of its tokens.
+def train_vocabulary(config: TokenizerConfig, sample: list[str], layout: VocabularyLayout) -> models.Model:
+    """Train a subword model on a sample.
 
     The library numbers subwords in the order of a hash table. Passing the alphabet as special tokens fixes its ids, so
     that two trainings agree.
@@ -113,48 +111,38 @@ def train_vocabulary(config: TokenizerConfig, sample: list[str], layout: Vocabul
         runs = tokenizers.Regex(f"[{KANA}{IDEOGRAPHS}]{{1,4}}")
         # Ideographs come in long runs that never repeat; short ones give the same merges in a tenth of the memory.
         backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(runs, "isolated"), backend.pre_tokenizer])
-        alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-        trainer = trainers.BpeTrainer(
-            vocab_size=size, special_tokens=layout.leading, initial_alphabet=alphabet, **options
-        )
+        options["initial_alphabet"] = sorted(pre_tokenizers.ByteLevel.alphabet())
+        trainer = trainers.BpeTrainer(vocab_size=size, special_tokens=layout.leading, **options)
         state = _train(backend, sample, trainer)
-        vocab = _assign_ids(state["vocab"], layout.trailing)
-        return models.BPE(vocab, _merges(state)), len(vocab)
+        return models.BPE(_assign_ids(state["vocab"], layout.trailing), _merges(state))
     if kind == "unigram":
         return _train_unigram(config, sample, layout)
 
     suffix = "</w>" if kind == "bpe" else None
     backend = build_pipeline(config, models.BPE(end_of_word_suffix=suffix) if suffix else models.WordPiece())
     alphabet = _find_alphabet(backend, sample, size * 3 // 4)
+    options |= {"initial_alphabet": alphabet, "limit_alphabet": len(alphabet)}
     inner = [character for character in alphabet if _joins(backend, character, before=suffix is not None)]
     if suffix is None:
         forms = alphabet + [f"##{character}" for character in inner]
-        trainer = trainers.WordPieceTrainer(
-            vocab_size=size,
-            special_tokens=layout.leading + forms,
-            initial_alphabet=alphabet,
-            limit_alphabet=len(alphabet),
-            **options,
-        )
+        trainer = trainers.WordPieceTrainer(vocab_size=size, special_tokens=layout.leading + forms, **options)
         vocab = _assign_ids(_train(backend, sample, trainer)["vocab"], layout.trailing)
-        return models.WordPiece(vocab, unk_token=layout.unknown, max_input_chars_per_word=100), len(vocab)
+        return models.WordPiece(vocab, unk_token=layout.unknown, max_input_chars_per_word=100)
     # The library also adds, without suffix, characters that only ever end a word; they are removed again.
     useless = set(alphabet) - set(inner)
     forms = inner + [f"{character}{suffix}" for character in alphabet]
     trainer = trainers.BpeTrainer(
         vocab_size=size + len(useless),
         special_tokens=layout.leading + forms,
-        initial_alphabet=alphabet,
-        limit_alphabet=len(alphabet),
         end_of_word_suffix=suffix,
         **options,
     )
     state = _train(backend, sample, trainer)
     vocab = _assign_ids({token: id for token, id in state["vocab"].items() if token not in useless}, layout.trailing)
-    return models.BPE(vocab, _merges(state), unk_token=layout.unknown, end_of_word_suffix=suffix), len(vocab)
+    return models.BPE(vocab, _merges(state), unk_token=layout.unknown, end_of_word_suffix=suffix)
 
 
-def _train_unigram(config: TokenizerConfig, sample: list[str], layout: VocabularyLayout) -> tuple[models.Model, int]:
+def _train_unigram(config: TokenizerConfig, sample: list[str], layout: VocabularyLayout) -> models.Model:
     """Start from twice as many subwords, found by BPE, and prune the least used ones.
 
     The library's own trainer is not deterministic and needs 180 bytes for each byte of Chinese. Here subwords are
@@ -206,7 +194,7 @@ def _train_unigram(config: TokenizerConfig, sample: list[str], layout: Vocabular
         *((token, 0.0) for token in layout.trailing),
     ]
     tokens = [token for token, _ in entries]
-    return models.Unigram(entries, tokens.index(layout.unknown), False), len(entries)
+    return models.Unigram(entries, tokens.index(layout.unknown), False)
 
 
 def _train(backend: tokenizers.Tokenizer, sample: list[str], trainer: trainers.Trainer) -> dict[str, Any]:

@@ -112,9 +112,8 @@ def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> TokenizerPar
         raise ValueError(f"{path.name} is not a unigram model, the only kind supported")
     # ALBERT splits a comma off a number, whatever the model's scores. Rounded scores survive a round trip through JSON.
     penalties = [100 * bool(re.search(r"\d,$", token)) for token in tokens]
-    entries = [
-        (token, round(score - penalty, 6)) for token, score, penalty in zip(tokens, scores, penalties, strict=True)
-    ]
+    rows = zip(tokens, scores, penalties, strict=True)
+    entries = [(token, round(score - penalty, 6)) for token, score, penalty in rows]
     lowercase, accents = bool(settings.get("do_lower_case", True)), bool(settings.get("keep_accents", False))
     steps = [
         *[normalizers.Replace(quote, '"') for quote in ("``", "''")],
