@@ -139,6 +139,7 @@ def test_public_names():
         "TrainingError",
         "adapt",
         "compare",
+        "estimate_pretraining",
         "finetune",
         "load",
         "pretrain",
