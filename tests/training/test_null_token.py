@@ -39,7 +39,7 @@ def model(request, corpus_file, tmp_path_factory):
         return ps.pretrain(request.param, out=place / "run", settings=TINY, **given)
 
 
-def test_sequences_start_with_it_and_it_is_not_a_target():
+def test_sequences_start_with_the_null_token_which_is_not_a_target():
     tokens = np.arange(5, 305, dtype=np.uint32)
     bounds = np.array([0, 300])
     rest = {"num_characters": 300, "num_words": 300, "num_unknown": 0, "fingerprint": ""}
@@ -56,7 +56,7 @@ def test_sequences_start_with_it_and_it_is_not_a_target():
     assert sorted(seen) == tokens.tolist(), "every token is a target once"
 
 
-def test_tokenizer_has_it(model, tmp_path):
+def test_tokenizer_has_a_null_token(model, tmp_path):
     tokenizer = model.tokenizer
     null, end = tokenizer.id(NULL_TOKEN), tokenizer.specials.end
     assert tokenizer.vocab_size == model.encoder.config.vocab_size <= 400 and null == tokenizer.vocab_size - 1
@@ -74,7 +74,7 @@ def test_tokenizer_has_it(model, tmp_path):
     assert tokenizer.encode(TEXT, TEXT).tokens.count(NULL_TOKEN) == 1
 
 
-def test_inference_prepends_it(model):
+def test_inference_prepends_the_null_token(model):
     (encoding,) = model.encode([TEXT * 2])
     starts = [place for place, token in enumerate(encoding.tokens) if token == NULL_TOKEN]
     assert starts == list(range(0, len(encoding.tokens), 24)) and len(starts) > 1
@@ -107,7 +107,7 @@ def test_scores_by_hand(model):
     assert score.nats == pytest.approx(expected, rel=1e-5) and score.num_tokens == len(ids) - 2
 
 
-def test_generation_keeps_it_in_truncated_contexts(model):
+def test_generation_keeps_the_null_token_in_truncated_contexts(model):
     limit, null = 24, model.tokenizer.null_prefix
     prompt = null + model.tokenizer.encode(TEXT, specials=False).ids[:5]
     head = model.objective.parts[0]
@@ -126,7 +126,7 @@ def test_generation_keeps_it_in_truncated_contexts(model):
     assert long[0] == model.generate(TEXT * 3, max_tokens=4)
 
 
-def test_fine_tuning_prepends_it(model):
+def test_fine_tuning_prepends_the_null_token(model):
     encoder = copy.deepcopy(model.encoder)
     tokenizer = add_delimiters(encoder, model.tokenizer)
     layout = InputFormatter(encoder, tokenizer, max_length=24)
@@ -134,7 +134,7 @@ def test_fine_tuning_prepends_it(model):
     assert row.ids[:2] == [*tokenizer.null_prefix, tokenizer.id("<|start|>")]
 
 
-def test_adapted_model_keeps_it(model, corpus_file, tmp_path):
+def test_adapted_model_keeps_the_null_token(model, corpus_file, tmp_path):
     given = {"corpus": corpus_file, "budget": "2steps"}
     again = ps.adapt(model.folder, out=tmp_path / "again", settings=["training.threads=1"], **given)
     assert again.tokenizer.null_prefix == model.tokenizer.null_prefix and again.recipe.data.first_token == "null"
@@ -142,7 +142,7 @@ def test_adapted_model_keeps_it(model, corpus_file, tmp_path):
         ps.adapt(model.folder, out=tmp_path / "other", settings=["data.first_token=none"], **given)
 
 
-def test_it_needs_a_causal_model():
+def test_null_token_needs_a_causal_model():
     for family in ("bert", "ulmfit", "elmo", "transformer", "skipgram"):
         with pytest.raises(ConfigError, match=f"data.first_token: not available for {family}"):
             Recipe.preset(family, "tiny", ["data.first_token=null"])

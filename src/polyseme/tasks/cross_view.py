@@ -49,20 +49,15 @@ class CrossView(FineTuningObjective):
         self.views = nn.ModuleDict(views)
         self.drop = Dropout(_DROPOUT)
 
-    def read(
-        self,
-        formatter: InputFormatter,
-        examples: Mapping[str, Sequence[Any]],
-        unlabelled: Sequence[Any] = (),
-        *,
-        num_rows: int,
+    def add_unlabelled(
+        self, labelled: MultiTaskDataset, formatter: InputFormatter, examples: Sequence[Any]
     ) -> MultiTaskDataset:
-        labelled = super().read(formatter, examples, num_rows=num_rows)
-        if not (unlabelled and self.weights[UNLABELLED]):
+        if not self.weights[UNLABELLED]:
             return labelled
         task = cast(SequenceLabelling, self.parts[0])  # all encode sentences in the same way
-        instances = [_mark_words(instance) for instance in task.instances(formatter, unlabelled)]
-        rest = MultiTaskDataset(sources={UNLABELLED: TaskDataset.of(instances, formatter, num_rows=num_rows)})
+        instances = [_mark_words(instance) for instance in task.instances(formatter, examples)]
+        unlabelled = TaskDataset.of(instances, formatter, num_rows=labelled.num_rows)
+        rest = MultiTaskDataset(sources={UNLABELLED: unlabelled})
         return SemiSupervisedDataset(sources=labelled.sources, unlabelled=rest)
 
     def forward(self, encoder: Encoder, batch: Batch, state: State | None = None) -> LossOutput:

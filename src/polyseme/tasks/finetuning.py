@@ -54,11 +54,16 @@ class FineTuningObjective(JointObjective):
         num_rows: int,
     ) -> MultiTaskDataset:
         """Encode the examples of each task, and unlabelled ones, into batches of `num_rows`."""
-        if unlabelled:
-            raise ConfigError("data.unlabelled: only cvt uses unlabelled examples; set finetuning.method=cvt")
-        return MultiTaskDataset(
-            sources={name: self.tasks[name].read(formatter, some, num_rows=num_rows) for name, some in examples.items()}
-        )
+        tasks = self.tasks
+        sources = {name: tasks[name].read(formatter, some, num_rows=num_rows) for name, some in examples.items()}
+        labelled = MultiTaskDataset(sources=sources)
+        return self.add_unlabelled(labelled, formatter, unlabelled) if unlabelled else labelled
+
+    def add_unlabelled(
+        self, labelled: MultiTaskDataset, formatter: InputFormatter, examples: Sequence[Any]
+    ) -> MultiTaskDataset:
+        """Add unlabelled examples to labelled ones."""
+        raise ConfigError("data.unlabelled: only cvt uses unlabelled examples; set finetuning.method=cvt")
 
     def draw_batch(self, source: TaskDataset | MultiTaskDataset, *, seed: int, step: int) -> Batch:  # type: ignore[override]
         if isinstance(source, MultiTaskDataset):

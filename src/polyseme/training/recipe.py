@@ -56,9 +56,7 @@ class SavedRecipe:
     data: Any
     training: TrainingConfig
 
-    other_command: ClassVar[
-        tuple[str, str]
-    ]  # a group of settings that marks a run of another command, and that command
+    other_command: ClassVar[tuple[str, str]]  # a group that only recipes of another command have, and that command
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
