@@ -58,12 +58,10 @@ class LabelledDataset:
 
     @property
     def spec(self) -> TaskSpec:
-        """The spec of the task."""
         return TASKS[self.kind]
 
     @property
     def metric(self) -> str:
-        """The name of the metric."""
         return self.spec.metric(find_labels(self.splits["train"]) if self.spec.closed_labels else ())
 
     @property
@@ -88,9 +86,9 @@ class EvaluationData:
     datasets: list[LabelledDataset] = field(default_factory=list)
     suites: dict[str, list[Path]] = field(default_factory=dict)
 
-    def add_suite(self, folder: str, paths: Iterable[Path]) -> None:
-        """Add data of the suite that has its folder called so."""
-        self.suites.setdefault(SUITES[folder], []).extend(paths)
+    def add_suite(self, name: str, paths: Iterable[Path]) -> None:
+        """Add paths to the suite whose folders have this name, such as minimal_pairs."""
+        self.suites.setdefault(SUITES[name], []).extend(paths)
 
 
 def find_datasets(path: str, *, seed: int) -> EvaluationData:
@@ -155,22 +153,16 @@ def _read_dataset(name: str, files: Mapping[str, str], config: DatasetConfig, se
             order = Random(f"{name} {split} {seed}").sample(splits["train"], len(splits["train"]))
             number = max(1, round(_HELD_OUT * len(order)))
             splits[split], splits["train"] = order[:number], order[number:]
-    dataset = LabelledDataset(name=name, kind=kind, splits=splits, labels=config.labels, about=config.about)
-    _check_dataset(dataset)
-    return dataset
-
-
-def _check_dataset(dataset: LabelledDataset) -> None:
-    """Raise an error for a dataset that cannot be trained or evaluated on."""
     for split in _SPLITS:
-        if len(dataset.splits[split]) < 2:
-            raise DataError(f"{dataset.name}: {split} has too few examples; give at least two")
-    if dataset.spec.closed_labels:
-        labels = find_labels(dataset.splits["train"])
+        if len(splits[split]) < 2:
+            raise DataError(f"{name}: {split} has too few examples; give at least two")
+    if TASKS[kind].closed_labels:
+        labels = find_labels(splits["train"])
         for split in ("dev", "test"):
-            require_labels(dataset.splits[split], labels, dataset.splits["train"][0].file)
+            require_labels(splits[split], labels, splits["train"][0].file)
     for split in _SPLITS:
-        require_answers(dataset.splits[split])
+        require_answers(splits[split])
+    return LabelledDataset(name=name, kind=kind, splits=splits, labels=config.labels, about=config.about)
 
 
 def subsample(dataset: LabelledDataset, sizes: Mapping[str, int], *, seed: int) -> LabelledDataset:

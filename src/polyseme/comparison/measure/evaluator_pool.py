@@ -98,8 +98,8 @@ class Evaluator:
 
     def folder(self, family: str) -> Path:
         """The model directory of a family."""
-        settings = self.settings
-        return Path(settings.models[settings.names.index(family)]) if settings.models else self.out / RUNS / family
+        models = self.settings.models
+        return Path(models[self.settings.names.index(family)]) if models else self.out / RUNS / family
 
     def _build_stages(self) -> dict[str, Stage]:
         items, settings = self.items, self.settings

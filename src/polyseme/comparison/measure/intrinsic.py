@@ -135,13 +135,15 @@ def _sense_row(
     yield _row("senses", name, result, layer=layer, layers=by_layer.tolist())
 
 
-def _row(suite: str, name: str, result: MetricResult, *, better: str = "higher", **fields: Any) -> Row:
+def _row(
+    suite: str, name: str, result: MetricResult, *, scale: str | None = None, better: str = "higher", **fields: Any
+) -> Row:
     """A metric as a row; a metric that could not be computed has no value."""
     return {
         "row": "metric",
         "suite": suite,
         "name": name,
-        "scale": fields.pop("scale", None),
+        "scale": scale,
         "value": result.value,
         "standard_error": result.standard_error,
         "count": result.num_scored,

@@ -106,7 +106,7 @@ def draw_pareto_front(results: ResultsView, quality: Quality, cost: Cost) -> str
     )
     front = find_pareto_front(xs, ys)
     line, taken = _step_line(front, xs, ys, chart)
-    taken += [_box(chart.x(xs[family]) - 7, chart.y(ys[family]) + 4, 14.0) for family in xs]
+    taken += [_text_box(chart.x(xs[family]) - 7, chart.y(ys[family]) + 4, 14.0) for family in xs]
     parts = [f'<path class="front" d="{line}"/>']
     for family in sorted(xs, key=lambda one: (one not in front, xs[one])):
         x, y = chart.x(xs[family]), chart.y(ys[family])
@@ -169,8 +169,7 @@ def _step_line(
     return path, taken
 
 
-def _box(left: float, baseline: float, width: float) -> Box:
-    """The box of a line of text."""
+def _text_box(left: float, baseline: float, width: float) -> Box:
     return left, baseline - 11, left + width, baseline + 3
 
 
@@ -179,7 +178,7 @@ def _place_label(x: float, y: float, width: float, taken: Sequence[Box], chart: 
     offsets = [(11, 4, "start"), (-11, 4, "end"), (0, -12, "middle"), (0, 21, "middle")]
     offsets += [(9, -9, "start"), (9, 17, "start"), (-9, -9, "end"), (-9, 17, "end")]
     shift = {"start": 0.0, "end": width, "middle": width / 2}
-    places = [(x + dx, y + dy, anchor, _box(x + dx - shift[anchor], y + dy, width)) for dx, dy, anchor in offsets]
+    places = [(x + dx, y + dy, anchor, _text_box(x + dx - shift[anchor], y + dy, width)) for dx, dy, anchor in offsets]
     for place in places:
         left, top, right, bottom = place[3]
         inside = chart.left <= left and right <= chart.width and top >= 0 and bottom <= chart.height - chart.bottom

@@ -7,12 +7,12 @@ from html import escape
 from polyseme.comparison.report.charts import family_badge
 from polyseme.comparison.report.labels import family_names, truncate
 from polyseme.comparison.report.panels import draw_panels
-from polyseme.comparison.report.results_view import ResultsView, get_number, get_rows, get_text, is_number
+from polyseme.comparison.report.results_view import ResultsView, get_list, get_number, get_rows, get_text, is_number
 from polyseme.comparison.results import Row
 from polyseme.rendering.html import COLOURS
 from polyseme.rendering.svg import SHAPES, shape
 
-_CONTEXTS = ("none", "left", "both")
+_CONTEXTS = {"none": 0, "left": 1, "both": 2}  # order of the maps
 _MAX_WORDS, _MAX_OCCURRENCES = 12, 100
 _MAX_CLUSTERS, _MAX_SENTENCES = 6, 3  # shown below the maps
 _CONTEXT_CHARACTERS = 110  # on either side of a word
@@ -51,12 +51,12 @@ def draw_sense_maps(results: ResultsView) -> tuple[str, list[list[list[str]]]]:
     ambiguous = results.ambiguous_words
     facts = {get_text(row, "word"): row for row in get_rows(ambiguous, "words")}
     by_word: dict[str, dict[str, Row]] = {word: {} for word in facts}
-    for row in results.of["sense_map"]:
-        by_word.setdefault(row["word"], {})[row["family"]] = row
+    by_word |= {word: rows for (word,), rows in results.group("sense_map", "word").items()}
+    families = sorted(results.families, key=lambda family: _CONTEXTS.get(results.context(family), len(_CONTEXTS)))
     panels: list[tuple[str, str]] = []
     sentences: list[list[list[str]]] = []
     for word, by_family in [(word, some) for word, some in by_word.items() if some][:_MAX_WORDS]:
-        maps = {family: read_points(by_family[family]) for family in _by_context(results) if family in by_family}
+        maps = {family: read_points(by_family[family]) for family in families if family in by_family}
         ids: dict[Parts, int] = {}
         for point in (point for points in maps.values() for point in points):
             ids.setdefault(point.parts(), len(ids))
@@ -76,9 +76,8 @@ def draw_sense_maps(results: ResultsView) -> tuple[str, list[list[list[str]]]]:
 
 def read_points(row: Row) -> list[MapPoint]:
     """The well-formed points of a map."""
-    given = row.get("points")
     points = []
-    for point in given if isinstance(given, list) else []:
+    for point in get_list(row, "points"):
         if not isinstance(point, list) or len(point) < 3 or not isinstance(point[2], str):
             continue
         x, y, text = point[:3]
@@ -88,12 +87,6 @@ def read_points(row: Row) -> list[MapPoint]:
             end = min(max(start, end), len(text))
             points.append(MapPoint(x=float(x), y=float(y), text=text, start=start, end=end, cluster=max(0, cluster)))
     return points[:_MAX_OCCURRENCES]
-
-
-def _by_context(results: ResultsView) -> list[str]:
-    """Families in order of the context that they see."""
-    contexts = {family: results.context(family) for family in results.families}
-    return sorted(contexts, key=lambda family: [*_CONTEXTS, contexts[family]].index(contexts[family]))
 
 
 def _describe(row: Row) -> str:

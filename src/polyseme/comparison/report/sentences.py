@@ -16,7 +16,7 @@ from polyseme.comparison.report.labels import (
     truncate,
 )
 from polyseme.comparison.report.results_view import ResultsView, get_number, get_text
-from polyseme.comparison.report.scores import Measurement, suite_measurements
+from polyseme.comparison.report.scores import suite_measurements
 from polyseme.system.formatting import enumerate_words, format_count, format_duration
 
 
@@ -88,19 +88,18 @@ def _summary(results: ResultsView, decisions: Sequence[Decision]) -> str:
 def _confidence(decisions: Sequence[Decision]) -> str:
     """How far to trust the summary."""
     chosen = [decision for decision in decisions if decision.recommended]
+    if not decisions:
+        return "Let the comparison finish first."
     if not chosen:
-        return (
-            "More text, a larger budget or more labels may help." if decisions else "Let the comparison finish first."
-        )
+        return "More text, a larger budget or more labels may help."
     parts = []
     margins = [one.margin for one in chosen if one.margin and not one.use.scales]
     if margins:
         parts.append(f"Differences below about {statistics.median(margins):.2g} are not significant.")
     tied = [one.use.phrase for one in chosen if len(one.tied) > 1]
     if tied:
-        parts.append(
-            f"For {_which(tied, chosen)}, several families are statistically tied; the cheapest to run is recommended."
-        )
+        which = _which(tied, chosen)
+        parts.append(f"For {which}, several families are statistically tied; the cheapest to run is recommended.")
     context = [one.use.phrase for one in chosen if one.context_required]
     if context:
         parts.append(f"Contextual models are significantly better for {_which(context, chosen)}.")
@@ -120,7 +119,11 @@ def _which(phrases: Sequence[str], chosen: Sequence[Decision]) -> str:
 def _reasons(decision: Decision, results: ResultsView) -> str:
     overall, family, best, other = decision.overall, decision.family, decision.best, decision.runner_up
     if overall is None or family is None or best is None:
-        return f"No family is above the baseline. {_baselines(decision.at_baseline)}"
+        baselines = [
+            f"{capitalize(truncate(one.name, 60))} has a {one.baseline_name} of {format_score(one.baseline or 0.0)}."
+            for one in decision.at_baseline
+        ]
+        return " ".join(["No family is above the baseline.", *baselines])
     seconds = get_number(results.families.get(family, {}), "embedding_seconds")
     cost = "" if seconds is None else f" ({format_duration(seconds)} per 1,000 sentences)"
     tied = [one for one in decision.tied if one != family]
@@ -165,22 +168,9 @@ def _reason_against(decision: Decision, other: str) -> str:
     if other in decision.context_from_labels:
         return "its vectors ignore context, which matters here according to the linear probes; only fine-tuning adds it"
     best = str(decision.best)
-    behind = [
-        one.name
-        for one in decision.measurements
-        if {best, other} <= one.scores.keys() and one.significantly_better(best, other)
-    ]
-    if behind:
-        return f"significantly worse on {enumerate_words([truncate(name, 40) for name in behind])}"
-    return "not significantly above the baseline"
-
-
-def _baselines(measurements: Sequence[Measurement]) -> str:
-    """The baseline that no family beats in these measurements."""
-    return " ".join(
-        f"{capitalize(truncate(one.name, 60))} has a {one.baseline_name} of {format_score(one.baseline or 0.0)}."
-        for one in measurements
-    )
+    shared = [one for one in decision.measurements if {best, other} <= one.scores.keys()]
+    behind = [truncate(one.name, 40) for one in shared if one.significantly_better(best, other)]
+    return f"significantly worse on {enumerate_words(behind)}" if behind else "not significantly above the baseline"
 
 
 def _few_labels(decision: Decision) -> str:
@@ -199,7 +189,14 @@ def _few_labels(decision: Decision) -> str:
 
 def _notes(decision: Decision) -> list[str]:
     """What was left out of a decision."""
-    notes = [_describe_exclusions(reason, families) for reason, families in _exclusions(decision).items()]
+    notes = []
+    for reason, families in _exclusions(decision).items():
+        data_sets = [*families.values()]
+        if any(one != data_sets[0] for one in data_sets):
+            notes.append(f"Left out of some data sets ({reason}): {family_names([*families])}.")
+        else:
+            on = f" on {enumerate_words(data_sets[0])}" if data_sets[0] else ""
+            notes.append(f"Left out ({reason}): {family_names([*families])}{on}.")
     if decision.family is not None:
         notes += [f"No family is above the baseline on {truncate(one.name, 60)}." for one in decision.at_baseline]
     notes += [
@@ -221,14 +218,6 @@ def _exclusions(decision: Decision) -> dict[str, dict[str, list[str]]]:
         if family not in known:
             excluded.setdefault(reason, {})[family] = []
     return excluded
-
-
-def _describe_exclusions(reason: str, families: dict[str, list[str]]) -> str:
-    data_sets = [*families.values()]
-    if any(one != data_sets[0] for one in data_sets):
-        return f"Left out of some data sets ({reason}): {family_names([*families])}."
-    on = f" on {enumerate_words(data_sets[0])}" if data_sets[0] else ""
-    return f"Left out ({reason}): {family_names([*families])}{on}."
 
 
 def _limitations(results: ResultsView, decisions: Sequence[Decision]) -> list[str]:
@@ -268,9 +257,5 @@ def _limitations(results: ResultsView, decisions: Sequence[Decision]) -> list[st
 
 
 def _with_size(results: ResultsView, family: str) -> str:
-    size = get_text(results.families.get(family, {}), "size")
-    return (
-        f"{family_name(family)} ({truncate(size, 20)})"
-        if size and not results.is_static(family)
-        else family_name(family)
-    )
+    size = "" if results.is_static(family) else get_text(results.families.get(family, {}), "size")
+    return f"{family_name(family)} ({truncate(size, 20)})" if size else family_name(family)
