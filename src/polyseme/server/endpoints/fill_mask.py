@@ -1,5 +1,6 @@
 """/v1/fill: masked-token prediction"""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,40 +15,34 @@ _MASK = "[MASK]"
 async def fill(service: Service, request: FillRequest) -> bytes:
     """Predict the tokens at each [MASK]."""
     served = service.models.find(request.model, "fill")
-    model, texts = served.model, as_list(request.input)
-    spellings = _mask_spellings(model)
-    for text in texts:
-        if not any(mask in text for mask in spellings):
-            raise ApiError(422, "no_mask", "a text has no mask; write [MASK] for each token to predict", param="input")
+    model, texts, pattern = served.model, as_list(request.input), _mask_pattern(served.model)
+    if not all(map(pattern.search, texts)):
+        raise ApiError(422, "no_mask", "a text has no mask; write [MASK] for each token to predict", param="input")
 
     def run(texts: Sequence[str]) -> list[list[dict[str, Any]]]:
-        return [_fill_text(model, text, request.top) for text in texts]
+        return [_fill_text(model, pattern, text, request.top) for text in texts]
 
     found = await service.run_batched(served, ("fill", request.top), run, texts)
     data = [{"index": index, "masks": masks} for index, masks in enumerate(found)]
     return encode_json({"model": served.name, "data": data})
 
 
-def _mask_spellings(model: Pretrained) -> set[str]:
-    """[MASK], and the mask token of the model."""
+def _mask_pattern(model: Pretrained) -> re.Pattern[str]:
+    """Matches [MASK] and the mask token of the model."""
     tokenizer = model.require_tokenizer()
     own = tokenizer.specials.mask
-    return {_MASK} if own is None else {_MASK, tokenizer.token(own)}
+    spellings = {_MASK} if own is None else {_MASK, tokenizer.token(own)}
+    return re.compile("|".join(map(re.escape, sorted(spellings, key=len))))
 
 
-def _fill_text(model: Pretrained, text: str, top: int) -> list[dict[str, Any]]:
-    spellings, spans, start = _mask_spellings(model), [], 0
-    while found := [(text.find(mask, start), len(mask)) for mask in spellings if mask in text[start:]]:
-        begin, length = min(found)
-        start = begin + length
-        spans.append((begin, start))
+def _fill_text(model: Pretrained, pattern: re.Pattern[str], text: str, top: int) -> list[dict[str, Any]]:
     return [
         {
-            "start": begin,
-            "end": end,
+            "start": mask.start(),
+            "end": mask.end(),
             "candidates": [{"text": one.token, "probability": one.probability} for one in candidates],
         }
-        for (begin, end), candidates in zip(spans, model.fill(text, top=top), strict=False)
+        for mask, candidates in zip(pattern.finditer(text), model.fill(text, top=top), strict=False)
     ]
 
 
