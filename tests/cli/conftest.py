@@ -49,7 +49,7 @@ def gpt2(trained):
 
 @dataclass
 class Ended:
-    """How a command ended."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -58,7 +58,7 @@ class Ended:
 
 @pytest.fixture
 def polyseme(capsys, monkeypatch):
-    """Give a command line, and standard input if need be."""
+    """Run a command line, with standard input where given."""
 
     def command(*arguments, stdin=None):
         file = io.TextIOWrapper(io.BytesIO(stdin if isinstance(stdin, bytes) else (stdin or "").encode()))

@@ -34,7 +34,7 @@ def test_the_same_options(command, function):
 
 
 def contents(folder):
-    """All files of a run by name, without what is measured in seconds."""
+    """All files of a run by name, without timings."""
     files = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != "run.lock":  # holds the process number
@@ -100,7 +100,7 @@ def test_a_command_line_that_is_equivalent_to_a_call():
 
 
 def test_compare_measures_the_same(polyseme, corpus_file, trained, tmp_path, monkeypatch):
-    """Of the same models, all rows but timings."""
+    """All rows but timings are the same for the same models."""
 
     def rows(folder):
         found = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""`polyseme attention`: a page, or the numbers of heads."""
+"""`polyseme attention`: a page, or the statistics of heads."""
 
 import json
 
@@ -23,7 +23,7 @@ def test_a_page(polyseme, trained, family, tmp_path):
     assert page.startswith("<!doctype html>") and "data.first_token=null" in page
 
 
-def test_numbers(polyseme, bert):
+def test_head_statistics(polyseme, bert):
     ended = polyseme("attention", bert, TEXT)
     header, *rows = ended.out.splitlines()
     assert ended.code == 0 and header.split("\t")[:5] == ["layer", "head", "label", "first", "first if uniform"]
@@ -37,7 +37,7 @@ def test_numbers(polyseme, bert):
     assert polyseme("attention", bert, TEXT, "--json").out == polyseme("attention", bert, "--json", stdin=TEXT).out
 
 
-def test_numbers_by_word(polyseme, bert):
+def test_head_statistics_by_word(polyseme, bert):
     text = "unbelievable farmers by the river"
     attention = ps.load(bert).attention(text)
     assert len(attention.by_word().tokens) < len(attention.tokens)
@@ -76,12 +76,12 @@ def test_truncation_is_reported(polyseme, bert):
         (["a", "b", "--pair"], "gpt2"),
     ],
 )
-def test_mistakes(polyseme, gpt2, arguments, message):
+def test_user_errors(polyseme, gpt2, arguments, message):
     ended = polyseme("attention", gpt2, *arguments)
     assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1) and message in ended.err
 
 
-def test_a_place_that_cannot_be_written(polyseme, gpt2, tmp_path):
+def test_output_that_cannot_be_written(polyseme, gpt2, tmp_path):
     (tmp_path / "page.html").mkdir()
     ended = polyseme("attention", gpt2, "a", "--out", tmp_path / "page.html")
     assert ended.code == 2 and ended.err.count("\n") == 1 and "cannot be written" in ended.err

@@ -38,7 +38,7 @@ def test_no_problems(polyseme, files):
     ]
 
 
-def test_problems_are_an_exit_code(polyseme, files):
+def test_problems_set_the_exit_code(polyseme, files):
     ended = polyseme("data", "check", "train.tsv", "--against", "fine.tsv", "--against", "dev.tsv")
     assert ended.code == 1 and ended.err.count("\n") == 1
     *_, header, fine, leaked = ended.out.splitlines()
@@ -64,7 +64,7 @@ def test_columns_by_another_name(polyseme, files):
     assert ended.code == 0 and "\n0\t20\n1\t20\n" in ended.out
 
 
-def test_a_model_reads_them(polyseme, files, bert):
+def test_check_with_the_tokenizer_of_a_model(polyseme, files, bert):
     ended = polyseme("data", "check", "train.tsv", "--model", bert, "--json")
     facts = json.loads(ended.out)["files"][0]
     assert facts["tokens"]["median"] >= 9 and facts["too_long"] == 0 and 0 <= facts["unknown_tokens"] < 0.5
@@ -100,7 +100,7 @@ def test_a_table_on_a_terminal(polyseme, files, monkeypatch):
         ([], "Missing"),
     ],
 )
-def test_mistakes(polyseme, files, arguments, message):
+def test_user_errors(polyseme, files, arguments, message):
     (files / "empty").mkdir()
     ended = polyseme("data", "check", *arguments)
     assert ended.code == 2 and ended.out == ""

@@ -51,7 +51,7 @@ def test_colours_on_a_terminal_only(polyseme, bert, monkeypatch):
 
 
 @pytest.mark.parametrize(("arguments", "message"), [(["--step", "40"], "has 40 steps"), (["--rows", "0"], "--rows")])
-def test_mistakes(polyseme, bert, arguments, message):
+def test_user_errors(polyseme, bert, arguments, message):
     ended = polyseme("data", "show", bert, *arguments)
     assert ended.code == 2 and message in ended.err and ended.err.count("\n") == 1
 
@@ -61,7 +61,7 @@ def test_other_directories_are_refused(polyseme, tmp_path):
     assert ended.code == 2 and f"{tmp_path} has no recipe.toml" in ended.err
 
 
-def test_masking_is_a_short_form(polyseme, corpus_file, tmp_path):
+def test_masking_option_sets_the_objective(polyseme, corpus_file, tmp_path):
     settings = [part for setting in [*TINY, "objective.pairs=none"] for part in ("--set", setting)]
     options = ["--corpus", corpus_file, "--size", "tiny", "--budget", "2steps", *settings]
     ended = polyseme("pretrain", "bert", *options, "--masking", "word", "--out", tmp_path / "run")

@@ -18,7 +18,7 @@ SMALL = [*TINY, "--set", "model.vocab_size=400", "--set", "model.width=32", "--s
 
 @pytest.fixture
 def desk(tmp_path, corpus_file, monkeypatch):
-    """A folder with files of all sorts to make mistakes with."""
+    """A folder with invalid files of every kind."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path / "cache"))
     shutil.copy(corpus_file, "corpus.txt")
@@ -243,7 +243,7 @@ BEFORE_TRAINING = {
 
 
 @pytest.mark.parametrize("name", BEFORE_TRAINING)
-def test_mistakes_before_there_is_a_model(desk, polyseme, name):
+def test_user_errors_without_a_model(desk, polyseme, name):
     arguments, phrase = BEFORE_TRAINING[name]
     before = snapshot(desk)
     mistaken(polyseme(*arguments), phrase)
@@ -263,7 +263,7 @@ def test_a_line_of_a_hundred_megabytes(desk, polyseme, byte, phrase):
     assert not Path("out").exists()
 
 
-def test_an_output_in_use(desk, polyseme):
+def test_output_directory_in_use(desk, polyseme):
     Path("out").mkdir()
     with Path("out", LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -275,13 +275,13 @@ def test_an_output_in_use(desk, polyseme):
 
 @pytest.fixture
 def unfinished(desk, trained):
-    """A run that is not finished."""
+    """An unfinished run."""
     shutil.copytree(trained / "bert", "unfinished")
     Path("unfinished/model.safetensors").unlink()
     return Path("unfinished")
 
 
-def test_runs_that_have_not_ended(unfinished, polyseme):
+def test_unfinished_runs(unfinished, polyseme):
     mistaken(
         polyseme("fill", "unfinished", "The [MASK]."), "is an unfinished run; resume it with polyseme pretrain --resume"
     )
@@ -303,7 +303,7 @@ def test_runs_that_have_not_ended(unfinished, polyseme):
     mistaken(polyseme("pretrain", "bert", "--out", "unfinished", "--resume"), "recipe.toml cannot be read")
 
 
-def test_text_that_changed_under_a_run(unfinished, polyseme):
+def test_corpus_changed_during_a_run(unfinished, polyseme):
     recipe = (unfinished / "recipe.toml").read_text()
     corpus = next(line.strip(' ",') for line in recipe.splitlines() if line.strip().endswith('corpus.txt",'))
     (unfinished / "recipe.toml").write_text(recipe.replace(corpus, str(Path("corpus.txt").absolute())))
@@ -391,7 +391,7 @@ WITH_A_MODEL = {
 
 
 @pytest.mark.parametrize("name", WITH_A_MODEL)
-def test_mistakes_with_a_model(desk, trained, polyseme, name):
+def test_user_errors_with_a_model(desk, trained, polyseme, name):
     for family in ("bert", "gpt2"):
         Path(family).symlink_to(trained / family)
     arguments, phrase = WITH_A_MODEL[name]
@@ -416,7 +416,7 @@ def test_no_text_at_a_terminal(desk, bert, polyseme, monkeypatch):
         assert run(["score", str(bert)]) == 2
 
 
-def test_weights_that_were_cut_short(desk, trained, polyseme):
+def test_truncated_weights(desk, trained, polyseme):
     shutil.copytree(trained / "bert", "cut")
     file = Path("cut/model.safetensors")
     whole = file.read_bytes()
@@ -427,8 +427,8 @@ def test_weights_that_were_cut_short(desk, trained, polyseme):
     mistaken(polyseme("score", "cut", "text"), "is not a safetensors file")
 
 
-def test_bytes_in_an_argument_that_are_no_text(desk, bert, polyseme):
-    """The shell hands them over as lone surrogates."""
+def test_arguments_that_are_not_utf8(desk, bert, polyseme):
+    """The shell passes them as lone surrogates."""
     ended = polyseme("score", bert, "caf\udce9", "--json")
     assert ended.code == 0 and "caf\ufffd" in ended.out
     mistaken(polyseme(*pretrain("--corpus", "caf\udce9.txt")), "not UTF-8")
@@ -442,22 +442,22 @@ def process(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
-def test_a_mistake_in_a_real_process(desk):
+def test_user_error_in_a_subprocess(desk):
     ended = process(*pretrain("--corpus", "corpsu.txt"))
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == "polyseme: corpsu.txt: no such file; did you mean corpus.txt?\n"
     assert not Path("out").exists()
 
 
-def test_a_mistake_with_a_model_in_a_real_process(desk, gpt2):
+def test_user_error_with_a_model_in_a_subprocess(desk, gpt2):
     """Nothing is shown before the mistake, and the library's warnings do not add to it."""
     ended = process("generate", gpt2, "The", "--top-p", "7", stdin=subprocess.DEVNULL)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.count("\n") == 1 and ended.stderr.startswith("polyseme: generate.top_p: should be less than")
 
 
-def test_a_disk_that_is_full(desk, gpt2):
-    """Standard output on a device that takes nothing."""
+def test_full_disk(desk, gpt2):
+    """Standard output on a full device."""
     with Path("/dev/full").open("w") as full:
         command = [sys.executable, "-m", "polyseme", "info", str(gpt2)]
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
@@ -465,7 +465,7 @@ def test_a_disk_that_is_full(desk, gpt2):
     assert "No space left on device" in ended.stderr and ended.returncode == 1
 
 
-def test_a_reader_who_leaves(desk, gpt2):
+def test_broken_pipe(desk, gpt2):
     read, write = os.pipe()
     os.close(read)
     command = [sys.executable, "-m", "polyseme", "info", str(gpt2)]

@@ -141,7 +141,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes(polyseme, desk, trained, mistake):
+def test_user_errors(polyseme, desk, trained, mistake):
     arguments, phrase = MISTAKES[mistake]
     folders = {"BERT": trained / "bert", "GPT2": trained / "gpt2"}
     ended = polyseme(*(folders.get(argument, argument) for argument in arguments))

@@ -41,7 +41,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def finetune(polyseme, bert, files, tmp_path, monkeypatch):
-    """Give the options that are of interest."""
+    """Run finetune with the options under test."""
     monkeypatch.chdir(tmp_path)
     both = ["--train", files / "train.tsv", "--dev", files / "dev.tsv"]
 
@@ -180,7 +180,7 @@ def test_interrupted_and_resumed(finetune, polyseme, tmp_path, monkeypatch):
         (["--train", "one.tsv"], "one.tsv: all rows have the label 'x'"),
     ],
 )
-def test_mistakes(polyseme, bert, tmp_path, monkeypatch, options, message):
+def test_user_errors(polyseme, bert, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         (tmp_path / f"{name}.tsv").write_text("text\tlabel\na river\tx\nmoney\ty\n")

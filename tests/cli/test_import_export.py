@@ -1,4 +1,4 @@
-"""Models of other programs in, and out to them."""
+"""`polyseme import` and `polyseme export`."""
 
 import json
 
@@ -38,7 +38,7 @@ def test_export(polyseme, bert, tmp_path):
     assert again.code == 2 and again.err == f"polyseme: {out} is not empty; choose another --out\n"
 
 
-def test_what_is_not_exported_leaves_nothing(polyseme, bert, gpt2, tmp_path, monkeypatch):
+def test_failed_exports_leave_no_files(polyseme, bert, gpt2, tmp_path, monkeypatch):
     out = tmp_path / "graph"
     for given, why in (
         ([gpt2], "bidirectional encoders"),
@@ -58,7 +58,7 @@ def test_what_is_not_exported_leaves_nothing(polyseme, bert, gpt2, tmp_path, mon
 
 @pytest.fixture
 def old(bert, tmp_path):
-    """A BERT with names of long ago, in a pickle."""
+    """A BERT with the weight names of early releases, in a pickle."""
     folder = tmp_path / "old"
     folder.mkdir()
     weights = {

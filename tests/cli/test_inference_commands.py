@@ -51,7 +51,7 @@ def rows(ended):
 # --- the directory
 
 
-def test_it_is_exported_at_the_top(masked):
+def test_public_names_are_exported(masked):
     assert isinstance(masked, ps.Pretrained)
     ids = torch.tensor([[1, 2, 3]])
     assert len(masked.encoder(ps.Batch.of(ids)).layers) == len(masked.encoder.widths)
@@ -430,7 +430,7 @@ def test_sampling_frequencies():
     torch.testing.assert_close(drawn(top_p=0.81), torch.tensor([0.526, 0.316, 0.158, 0]), atol=0.03, rtol=0)
 
 
-def test_pieces_join_to_the_whole(causal):
+def test_streamed_pieces_join_to_the_text(causal):
     for seed in range(8):
         pieces = list(causal.stream("她在", seed=seed, max_tokens=60, temperature=1.2))
         assert "".join(pieces) == causal.generate("她在", seed=seed, max_tokens=60, temperature=1.2)
@@ -438,7 +438,7 @@ def test_pieces_join_to_the_whole(causal):
         assert not any("\ufffd" in piece for piece in pieces[:-1]) or "\ufffd" in "".join(pieces[:-1])
 
 
-def test_stops_of_a_model(causal):
+def test_stop_strings(causal):
     whole = causal.generate("the", max_tokens=60)
     for stop in {whole[5:7], whole[10:14], whole[20:21]}:
         written = causal.generate("the", max_tokens=60, stop=(stop,))
@@ -472,7 +472,7 @@ def test_several_prompts_at_once(causal, polyseme, gpt2):
     assert lines == "".join(f"{text}{causal.generate(text, max_tokens=5)}\n" for text in ("the", "a bat"))
 
 
-def test_weights_in_bytes(causal, masked, polyseme, gpt2, bert):
+def test_int8_weights(causal, masked, polyseme, gpt2, bert):
     in_bytes = ps.load(gpt2, weights="int8")
     texts = ["the old bank by the river", "她在", LONG]
     for kind, floats, folder in ((in_bytes, causal, gpt2), (ps.load(bert, weights="int8"), masked, bert)):
@@ -532,8 +532,8 @@ def test_a_score_does_not_depend_on_the_batch(trained, family):
     assert empty.nats == 0 and empty.num_tokens == 0 and math.isnan(empty.perplexity)
 
 
-def test_a_long_text_is_scored_once_a_token(causal):
-    """By hand: whole windows that move on by half, each token once, with at least half a window before it."""
+def test_each_token_of_a_long_text_is_scored_once(causal):
+    """By hand: windows advance by half their length; each token has at least half a window of context."""
     limit = causal.encoder.config.max_length
     ids = [causal.tokenizer.specials.end, *causal.tokenizer.encode(LONG, specials=False).ids]
     assert len(ids) > 4 * limit

@@ -1,4 +1,4 @@
-"""Word vectors by command: in, out, and asked about."""
+"""Word vectors on the command line: import, export, neighbours, analogies, evaluation."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Rows in, answers out: by a model that was fine-tuned for one task, and by one that knows all six."""
+"""`polyseme predict` with a model that was fine-tuned for one task, and with one for all six."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ ROWS = {
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """A little file for each task."""
+    """A small file for each task."""
     folder = tmp_path_factory.mktemp("labelled")
     for name, lines in ROWS.items():
         (folder / name).write_text("\n".join(lines), encoding="utf-8")
@@ -105,7 +105,7 @@ def test_standard_input_in_blocks(polyseme, single, monkeypatch):
         assert row["label"] in row["probabilities"] and sum(row["probabilities"].values()) == pytest.approx(1, abs=1e-5)
 
 
-def test_sentences_to_tag(polyseme, several):
+def test_sequence_labelling(polyseme, several):
     lines = ["  Ada  lives\tin the old folder ", "张三在 Paris 工作"]
     rows = objects(polyseme("predict", several, "--task", "my-tag", "--json", stdin="\n".join(lines)))
     for row, line in zip(rows, lines, strict=True):
@@ -115,7 +115,7 @@ def test_sentences_to_tag(polyseme, several):
     assert [word["text"] for word in rows[1]["words"]] == ["张", "三", "在", "Paris", "工", "作"]
 
 
-def test_files_that_are_written(polyseme, single, tmp_path):
+def test_output_files(polyseme, single, tmp_path):
     source = tmp_path / "a.csv"
     source.write_text('stars,review\n5,"good\nas\tgold"\n1,bad\n', encoding="utf-8")
     arguments = ["predict", single, source, "--column", "text=review"]
@@ -158,7 +158,7 @@ def test_a_table_on_a_terminal(polyseme, single, monkeypatch):
         ([], "Missing"),
     ],
 )
-def test_mistakes(polyseme, single, several, bert, tmp_path, monkeypatch, arguments, message):
+def test_user_errors(polyseme, single, several, bert, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.tsv").write_text("txt\tlabel\na\tb\nb\tc\n \td\n")
     places = {"single": single, "several": several, "bert": bert}
@@ -168,7 +168,7 @@ def test_mistakes(polyseme, single, several, bert, tmp_path, monkeypatch, argume
     assert [path.name for path in tmp_path.iterdir()] == ["a.tsv"]
 
 
-def test_nothing_to_read(polyseme, single, monkeypatch):
+def test_no_input(polyseme, single, monkeypatch):
     monkeypatch.setattr(MODULE, "sys", SimpleNamespace(stdin=None))
     ended = polyseme("predict", single)
     assert ended.code == 2 and "name a file, or pass text on standard input" in ended.err

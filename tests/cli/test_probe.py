@@ -1,4 +1,4 @@
-"""Probes by command."""
+"""`polyseme probe`."""
 
 import json
 
@@ -102,7 +102,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_mistakes(polyseme, bert, desk, case):
+def test_user_errors(polyseme, bert, desk, case):
     arguments, phrase = MISTAKES[case]
     ended = polyseme("probe", bert, *arguments)
     assert ended.code == 2 and phrase in ended.err

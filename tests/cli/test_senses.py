@@ -1,4 +1,4 @@
-"""Senses by command: a table, JSON, a page, and mistakes."""
+"""`polyseme senses`: a table, JSON, a page, and user errors."""
 
 import json
 
@@ -88,7 +88,7 @@ def test_names(polyseme, desk):
         ({"--max-occurrences": "-1"}, "Invalid value"),
     ],
 )
-def test_mistakes(polyseme, desk, changes, phrase):
+def test_user_errors(polyseme, desk, changes, phrase):
     given = {"--word": "bank", "--texts": "bank.tsv", **changes}
     before = sorted(desk.iterdir())
     ended = polyseme("senses", "words.vec", *(part for pair in given.items() for part in pair))

@@ -1,4 +1,4 @@
-"""Pairs in, translations out: a Transformer, and a CoVe on word vectors, from the command line."""
+"""Translation on the command line: a Transformer, and a CoVe on word vectors."""
 
 import json
 import shutil
@@ -60,7 +60,7 @@ def models(desk):
 
 
 @pytest.mark.parametrize("family", ["transformer", "cove"])
-def test_it_translates(polyseme, models, family):
+def test_translate(polyseme, models, family):
     texts = ["a man sees the red dog", "a old dog sees the man"]
     ended = polyseme("translate", models / family, *texts)
     assert ended.code == 0 and ended.err.startswith("next: ")
@@ -107,7 +107,7 @@ def test_translation_models_are_not_exported_to_onnx(polyseme, models, tmp_path)
     assert ended.code == 2 and "bidirectional encoders" in ended.err
 
 
-def test_a_cove_gives_vectors_beside_its_own(models):
+def test_cove_concatenates_its_word_vectors(models):
     model = ps.load(models / "cove")
     assert model.encoder.widths == (12, 64, 76)
     words = ps.load(models / "vectors.txt")
@@ -118,7 +118,7 @@ def test_a_cove_gives_vectors_beside_its_own(models):
     assert model.tokenizer.id("bank") >= model.encoder.config.target_size > model.tokenizer.id("ein")
 
 
-def test_a_cove_is_whole_without_its_vectors(desk, tmp_path):
+def test_cove_does_not_need_the_file_of_its_word_vectors(desk, tmp_path):
     """An interrupted run resumes without the file of vectors, and the model needs nothing else."""
     vectors = shutil.copy(desk / "vectors.txt", tmp_path / "v.txt")
     settings = [
@@ -183,7 +183,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes(polyseme, desk, tmp_path, monkeypatch, mistake):
+def test_user_errors(polyseme, desk, tmp_path, monkeypatch, mistake):
     monkeypatch.chdir(desk)
     arguments, phrase = MISTAKES[mistake]
     ended = polyseme(*arguments, *SMALL, "--out", tmp_path / "out")
@@ -203,7 +203,7 @@ def test_missing_capabilities(polyseme, models, bert):
         assert ended.code == 2 and phrase in ended.err and ended.err.count("\n") == 1
 
 
-def test_the_lstm_of_the_authors_is_imported(polyseme, desk, tmp_path):
+def test_published_cove_weights_are_imported(polyseme, desk, tmp_path):
     from safetensors.torch import save_file
 
     torch.manual_seed(0)

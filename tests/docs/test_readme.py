@@ -57,7 +57,7 @@ def test_the_tour_runs(file, tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_links_lead_somewhere():
+def test_links_are_valid():
     for file in ROOT.glob("*.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", file.read_text(encoding="utf-8")):
             assert (ROOT / target).exists(), f"{file.name} points to {target}"

@@ -15,7 +15,7 @@ TEXTS = ["", " ", "the old bank", "她在苹果公司上班。", "lone \ud800 su
 
 @pytest.mark.parametrize(("kind", "specials"), [("wordpiece", "bert"), ("byte-bpe", "gpt2")])
 @pytest.mark.parametrize("limit", [4, 16, 1000])
-def test_ids_alone_are_those_of_the_rows(documents, kind, specials, limit):
+def test_window_ids_without_offsets_are_the_same(documents, kind, specials, limit):
     config = TokenizerConfig(kind=kind, specials=specials, lowercase=kind == "wordpiece")
     tokenizer = Tokenizer.train(config, documents, vocab_size=400)
     rows = tokenize_windows(tokenizer, TEXTS, limit)
@@ -26,7 +26,7 @@ def test_ids_alone_are_those_of_the_rows(documents, kind, specials, limit):
 
 
 @given(st.lists(st.integers(1, 60)), st.integers(1, 100))
-def test_every_row_is_in_one_group_that_is_not_too_large(lengths, batch_tokens):
+def test_every_sequence_is_in_one_batch_within_the_limit(lengths, batch_tokens):
     for grouped, tokens in (
         (pack, lambda group: sum(lengths[number] for number in group)),
         (bucket_by_length, lambda group: len(group) * max(lengths[number] for number in group)),
@@ -38,6 +38,6 @@ def test_every_row_is_in_one_group_that_is_not_too_large(lengths, batch_tokens):
         assert order == sorted(lengths, reverse=True)
 
 
-def test_packed_rows_lie_one_after_another():
+def test_packed_sequences_are_concatenated():
     batch = packed_batch([np.array([5, 6, 7]), np.array([8, 9]), np.array([10])], torch.device("cpu"))
     assert batch.ids.tolist() == [[5, 6, 7, 8, 9, 10]] and batch.packed_lengths == (3, 2, 1) and batch.mask.all()

@@ -1,4 +1,4 @@
-"""Beam search finds the best translation, and batches change nothing."""
+"""Beam search finds the best translation, whatever the batch."""
 
 import itertools
 import math
@@ -44,7 +44,7 @@ def token_nll(encoder, head, source, target):
 
 @pytest.mark.parametrize("family", ["transformer", "cove"])
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
-def test_a_wide_beam_finds_the_best_of_all(family, penalty):
+def test_a_wide_beam_finds_the_best_translation(family, penalty):
     encoder, head = build(family, max_length=4)
     words = range(4, 8)
     every = [list(text) for length in range(4) for text in itertools.product(words, repeat=length)]
@@ -76,7 +76,7 @@ def test_a_beam_of_one_is_greedy_decoding(family):
 
 
 @pytest.mark.parametrize("family", ["transformer", "cove"])
-def test_a_text_is_translated_alike_among_others(family):
+def test_translations_do_not_depend_on_the_batch(family):
     encoder, head = build(family)
     beam = BeamSearchConfig(beam_size=3, max_extra=6)
     together = translate_ids(encoder, head, ROWS, beam)

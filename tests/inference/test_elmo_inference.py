@@ -69,7 +69,7 @@ def test_neighbours_and_missing_capabilities(model):
         polyseme.load(model.folder, weights="int8")
 
 
-def test_it_can_be_saved_and_adapted(model, corpus_file, tmp_path):
+def test_model_can_be_saved_and_adapted(model, corpus_file, tmp_path):
     model.save(tmp_path / "again")
     again = polyseme.load(tmp_path / "again")
     assert np.array_equal(again.embed(["the old bank"]), model.embed(["the old bank"]))

@@ -64,14 +64,14 @@ def test_oov_words_get_suggestions(people):
         people.neighbours("")
 
 
-def test_spellings():
+def test_similar_spellings():
     words = ["bank", "banks", "blank", "river", "tank", *(f"word{number}" for number in range(1000))]
     assert similar_spellings("bnak", words)[0] == "bank"
     assert similar_spellings("BANKS", words)[:2] == ["banks", "bank"]
     assert similar_spellings("x" * 100_000, words) == []
 
 
-def test_one_hot_words_are_all_alike():
+def test_one_hot_words_are_equally_distant():
     tokenizer = Tokenizer.train(
         TokenizerConfig(kind="word", specials="plain", min_count=1), ["a b c d e f g h i"], vocab_size=100
     )
@@ -93,7 +93,7 @@ TEXT = ["the king met the queen and the king saw the old bank by the river " * 3
         ("unigram", "roberta", "▁king"),
     ],
 )
-def test_a_word_is_found_as_it_stands_in_a_sentence(kind, specials, token):
+def test_words_are_found_as_they_occur_in_a_sentence(kind, specials, token):
     config = TokenizerConfig(kind=kind, specials=specials, min_count=1)
     tokenizer = Tokenizer.train(config, TEXT, vocab_size=400)
     encoder = torch.nn.Module()
@@ -107,7 +107,7 @@ def test_a_word_is_found_as_it_stands_in_a_sentence(kind, specials, token):
     assert token not in names and names.isdisjoint(map(tokenizer.token, tokenizer.special_ids))
 
 
-def test_a_word_of_several_pieces():
+def test_words_of_several_tokens():
     tokenizer = Tokenizer.train(TokenizerConfig(kind="wordpiece", min_count=1), TEXT, vocab_size=400)
     encoder = torch.nn.Module()
     encoder.tokens = torch.nn.Embedding(tokenizer.vocab_size, 4)

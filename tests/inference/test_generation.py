@@ -65,7 +65,7 @@ def test_a_sequence_does_not_depend_on_the_others_of_its_batch(encoder, lengths,
         assert generate_all(model, prompts, config) == alone
 
 
-def test_groups_of_one_sequence_that_join_and_leave(encoder):
+def test_sequences_join_and_leave_a_batch(encoder):
     model, prompts = language_model(encoder), random_prompts(2, LIMIT + 3, 7, 12)
     configs = [GenerationConfig(max_tokens=length, seed=4, temperature=1.0) for length in (5, 30, 40, 9)]
     waiting = [DecodingGroup(model, [prompt], config) for prompt, config in zip(prompts, configs, strict=True)]
@@ -142,7 +142,7 @@ def test_every_prompt_is_in_one_batch(max_tokens):
 
 @pytest.mark.parametrize("size", [1, 3, 64, 65, 512, 5000])
 @pytest.mark.parametrize("sharpness", [0.0, 1.0, 8.0])
-def test_the_nucleus_is_that_of_a_full_sort(size, sharpness):
+def test_nucleus_equals_that_of_a_full_sort(size, sharpness):
     rng = torch.Generator().manual_seed(size)
     probabilities = (sharpness * torch.randn(size, generator=rng, dtype=torch.float64)).softmax(-1)
     ordered = probabilities.sort(descending=True).values

@@ -1,4 +1,4 @@
-"""Scores computed by hand: OOV words, two directions, continuations, windows; batches change nothing."""
+"""Scores computed by hand: OOV words, two directions, continuations, windows, batching."""
 
 import dataclasses
 import math
@@ -25,7 +25,7 @@ def models(documents):
 
 
 def log_probabilities(model, ids, direction=0):
-    """Of the next token, or with direction 1 of the previous one, (T, V)."""
+    """Log-probabilities of the next token, or with direction 1 of the previous one, (T, V)."""
     head = model.objective.parts[0]
     with torch.inference_mode():
         encoded = model.encoder(Batch.of(torch.tensor([ids])))
@@ -63,7 +63,7 @@ def test_known_words_have_no_spelling_cost(models):
 
 
 def test_bidirectional_scores_by_hand(models):
-    """Two sentences, each between its marks; of these, the one that a direction comes to is counted."""
+    """Two sentences between boundary tokens; each direction scores the boundary that it arrives at."""
     model = models["elmo"]
     tokenizer = model.tokenizer
     start, end = tokenizer.specials.start, tokenizer.specials.end
@@ -83,8 +83,8 @@ def test_bidirectional_scores_by_hand(models):
 SENTENCES = LONG.replace("the spring", "The spring")
 
 
-def test_long_texts_from_the_end(documents):
-    """By hand: windows as long as the model, each token once."""
+def test_long_texts_of_backward_models(documents):
+    """By hand: windows of the maximum length, each token scored once."""
     model = random_model("ulmfit", documents, "model.direction=backward")
     turned = [*model.tokenizer.encode(LONG, specials=False).ids, model.tokenizer.specials.end][::-1]
     limit, done, nats = 32, 1, 0.0
@@ -98,8 +98,8 @@ def test_long_texts_from_the_end(documents):
     assert model.score([LONG])[0].nats == pytest.approx(nats, rel=1e-5)
 
 
-def test_long_texts_from_both_ends(models):
-    """By hand: each token once in each direction, with half a window on the side that is looked from."""
+def test_long_texts_of_bidirectional_models(models):
+    """By hand: each token is scored once per direction, with half a window of context."""
     model, limit = models["elmo"], 32
     start, end = model.tokenizer.specials.start, model.tokenizer.specials.end
     sentences = [model.tokenizer.encode(one, specials=False).ids for one in split_sentences(SENTENCES)]
@@ -125,7 +125,7 @@ def test_long_texts_from_both_ends(models):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_batches_and_padding_change_nothing(models, family, monkeypatch):
+def test_scores_do_not_depend_on_batching_or_padding(models, family, monkeypatch):
     model = models[family]
     expected = [model.score([text])[0].nats for text in TEXTS]
     assert expected[2] == 0 and min(expected[:2]) > 0

@@ -62,7 +62,7 @@ def probe(
     fields, names = parse_columns(columns), _models(model)
     if out is not None and out.suffix != ".html" and out.is_file():
         raise ConfigError(f"{out} is a file; give --out a folder, or a page such as layers.html")
-    for option, named in (("--dev", dev_files), ("--task", {name: "" for name in kinds if name})):
+    for option, named in (("--dev", dev_files), ("--task", dict.fromkeys(filter(None, kinds), ""))):
         wrong = next((name for name in named if name not in files), None)
         if wrong is not None:
             raise ConfigError(f"{option} {wrong or named[wrong]:.60}: no --data has this name; use NAME=… for both")
@@ -109,10 +109,10 @@ def probe(
     if seeds > 1 and out is not None:
         suggest("finetune {} --train FILE --out DIR", names.popitem()[1])
     else:
-        options = [*_options("--data", data), *_options("--dev", dev), *_options("--task", task)]
-        options += ["--seeds", str(max(3, seeds)), "--out", str(out or "charts")]
-        words = [*model, *options]
-        suggest("probe" + " {}" * len(words), *words)
+        words = list(model)
+        for option, values in (("--data", data), ("--dev", dev), ("--task", task)):
+            words += [word for value in values or () for word in (option, value)]
+        suggest("probe" + " {}" * len(words) + " --seeds {} --out {}", *words, max(3, seeds), out or "charts")
 
 
 def _print(results: "Sequence[ProbeResult]") -> None:
@@ -168,7 +168,3 @@ def _split_name(text: str) -> tuple[str, str]:
     if not Path(text).exists() and (match := re.fullmatch(r"([\w.-]+)=(.+)", text)):
         return match[1], match[2]
     return "", text
-
-
-def _options(option: str, values: Sequence[str] | None) -> list[str]:
-    return [word for value in values or () for word in (option, value)]

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from polyseme.datasets.quality import QualityReport
 
 _MAX_LABELS = 20  # in the table
-_DISTRIBUTIONS = ("characters", "words", "tokens", "scores")
 
 
 def check(
@@ -99,18 +98,15 @@ def _print(task: str, facts: list[dict[str, Any]]) -> None:
     files = [fact.pop("file") for fact in facts]
     labels = [fact.pop("labels") for fact in facts]
     known = [name for name in facts[0] if any(fact[name] is not None for fact in facts)]
-    print_table([[_title(name), *(_cell(fact[name]) for fact in facts)] for name in known], header=[task, *files])
+    quantiles = dict.fromkeys(("characters", "words", "tokens", "scores"), " (minimum, median, 95 %, maximum)")
+    titles = {name: name.replace("_", " ") + quantiles.get(name, "") for name in known}
+    print_table([[titles[name], *(_cell(fact[name]) for fact in facts)] for name in known], header=[task, *files])
     names = list(dict.fromkeys(label for counts in labels for label in counts))
     rows = [[name, *(_cell(counts.get(name, 0)) for counts in labels)] for name in names]
     if len(rows) > _MAX_LABELS:
         rows[_MAX_LABELS:] = [[f"… {len(rows) - _MAX_LABELS} more", *("" for _ in files)]]
     if rows:
         print_table(rows, header=["label", *files])
-
-
-def _title(name: str) -> str:
-    details = " (minimum, median, 95 %, maximum)" if name in _DISTRIBUTIONS else ""
-    return name.replace("_", " ") + details
 
 
 def _cell(value: Any) -> str:
