@@ -1,19 +1,43 @@
-"""The results log keeps completed stages."""
+"""The results log keeps completed and undamaged stages, and its rows have closed schemas."""
 
 import json
 
+import pytest
+
 from polyseme.comparison.results import RESULTS, ResultsLog, read_rows
+from polyseme.comparison.rows import parse_row
+
+FAMILY = {"row": "family", "family": "bert", "context": "both"}
 
 
-def test_rows_behind_the_last_completed_stage_are_dropped(tmp_path):
+def metric(name="wordsim", **fields):
+    return {"row": "metric", "family": "bert", "suite": "words", "name": name, "value": 0.5, **fields}
+
+
+def kinds(folder):
+    return [row["row"] for row in read_rows(folder)]
+
+
+@pytest.fixture
+def written(tmp_path):
     results = ResultsLog(tmp_path)
     results.add("comparison", [{"row": "comparison", "budget": "5m"}])
-    results.add("word similarity", [{"row": "metric", "family": "bert", "value": 0.5}], family="bert")
+    results.add("training", [FAMILY], family="bert")
+    results.add("word similarity", [metric("a"), metric("b")], family="bert")
+    results.add("word senses", [metric("c", layer=1)], family="bert")
+    assert not any("failure" in kind for kind in kinds(tmp_path))
+    return tmp_path
+
+
+def test_rows_behind_the_last_completed_stage_are_dropped(tmp_path, caplog):
+    results = ResultsLog(tmp_path)
+    results.add("comparison", [{"row": "comparison", "budget": "5m"}])
+    results.add("word similarity", [metric()], family="bert")
     with (tmp_path / RESULTS).open("a") as file:
-        file.write('{"row": "metric", "family": "bert", "value": 0.7}\n{"row": "met')
+        file.write(f'{json.dumps(metric(value=0.7))}\n{{"row": "met')
     again = ResultsLog(tmp_path)
-    assert again.done == {("", "comparison"), ("bert", "word similarity")}
-    assert [row["row"] for row in read_rows(tmp_path)] == ["comparison", "done", "metric", "done"]
+    assert again.done == {("", "comparison"), ("bert", "word similarity")} and not caplog.records
+    assert kinds(tmp_path) == ["comparison", "done", "metric", "done"]
     assert again.find("metric", family="bert")["value"] == 0.5 and again.find("metric", family="gpt") is None
 
 
@@ -21,11 +45,50 @@ def test_failed_stages_are_retried(tmp_path):
     results = ResultsLog(tmp_path)
     failure = {"row": "failure", "family": "elmo", "stage": "training"}
     results.add("training", [failure], family="elmo", failed=True)
-    results.add("training", [{"row": "family", "family": "bert"}], family="bert")
+    results.add("training", [FAMILY], family="bert")
     assert results.done == {("bert", "training")}
-    assert [row["row"] for row in read_rows(tmp_path)] == ["failure", "done", "family", "done"]
+    assert kinds(tmp_path) == ["failure", "done", "family", "done"]
     assert ResultsLog(tmp_path).done == {("bert", "training")}
-    assert [row["row"] for row in read_rows(tmp_path)] == ["family", "done"]
+    assert kinds(tmp_path) == ["family", "done"]
+
+
+EVERY = {("", "comparison"), ("bert", "training"), ("bert", "word similarity"), ("bert", "word senses")}
+SIMILARITY = {("bert", "word similarity")}
+DAMAGE = {
+    # What is replaced in the file, by what, and the stages that are lost.
+    "changed value": ('"name": "a", "value": 0.5', '"name": "a", "value": 0.6', SIMILARITY),
+    "value of another type": ('"name": "a", "value": 0.5', '"name": "a", "value": "high"', SIMILARITY),
+    "missing field": ('"suite": "words", "name": "a", ', "", SIMILARITY),
+    "unknown field": ('"name": "a"', '"name": "a", "nmae": "a"', SIMILARITY),
+    "lone surrogate": ('"name": "a"', '"name": "\\ud800"', SIMILARITY),
+    "unhashable family": ('"family": "bert", "context"', '"family": ["bert"], "context"', {("bert", "training")}),
+    "missing context": (', "context": "both"', "", {("bert", "training")}),
+    "not JSON": ('"name": "a"', '"name": a', SIMILARITY),
+    "NaN": ('"layer": 1', '"layer": NaN', {("bert", "word senses")}),
+    "missing stage": ('"stage": "training", ', "", {("bert", "training"), *SIMILARITY}),
+    "another stage": ('"stage": "training", ', '"stage": "neighbours", ', {("bert", "training")}),
+    "wrong checksum": ('"sha256": "', '"sha256": "0', EVERY),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damaged_stages_are_repeated(written, case, caplog):
+    before, after, lost = DAMAGE[case]
+    path = written / RESULTS
+    whole = path.read_text()
+    assert before in whole
+    path.write_text(whole.replace(before, after))
+    results = ResultsLog(written)
+    assert results.done == EVERY - lost and "affected stages are repeated" in caplog.text
+    for row in read_rows(written):  # what is left is intact
+        assert json.dumps(row, ensure_ascii=False) in whole
+    caplog.clear()
+    assert ResultsLog(written).done == EVERY - lost and not caplog.records
+
+
+def test_intact_results_are_not_changed(written, caplog):
+    before = (written / RESULTS).read_bytes()
+    assert ResultsLog(written).done == EVERY and (written / RESULTS).read_bytes() == before and not caplog.records
 
 
 def test_missing_values_are_omitted_and_numbers_rounded(tmp_path):
@@ -35,9 +98,18 @@ def test_missing_values_are_omitted_and_numbers_rounded(tmp_path):
     assert first == {"row": "metric", "value": 0.33333333, "layers": [0.1, 0.12345679]}
 
 
+def test_lone_surrogates_are_replaced(tmp_path):
+    ResultsLog(tmp_path).add("training", [FAMILY | {"directory": "runs/\udcff"}], family="bert")
+    assert read_rows(tmp_path)[0]["directory"] == "runs/?"
+
+
 def test_later_rows_replace_earlier_ones_with_the_same_key(tmp_path):
     results = ResultsLog(tmp_path)
     for value in (1, 2):
-        rows = [{"row": "metric", "family": "bert", "suite": "words", "name": name, "value": value} for name in "ab"]
-        results.add("word similarity", rows, family="bert")
+        results.add("word similarity", [metric(name, value=value) for name in "ab"], family="bert")
     assert [row["value"] for row in read_rows(tmp_path) if row["row"] == "metric"] == [2, 2]
+
+
+@pytest.mark.parametrize("line", ["", "[]", "3", '{"row": []}', '{"row": "task"', '{"row": "other"}', "[" * 100_000])
+def test_malformed_lines_are_no_rows(line):
+    assert parse_row(line) is None

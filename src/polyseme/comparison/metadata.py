@@ -13,7 +13,7 @@ from polyseme.comparison.config import ComparisonConfig
 from polyseme.comparison.measure.datasets import LabelledDataset
 from polyseme.comparison.measure.intrinsic import disk_bytes, embedding_seconds
 from polyseme.comparison.measure.items import EvaluationItems
-from polyseme.comparison.results import Row
+from polyseme.comparison.rows import Row
 from polyseme.corpora.multilingual import split_language_prefix
 from polyseme.datasets.splits import Split, count_splits, hash_fraction, open_corpora
 from polyseme.errors import PolysemeError

@@ -1,58 +1,56 @@
-"""The results of a comparison: an append-only JSON-lines file, so that an interrupted comparison can resume."""
+"""The results of a comparison: an append-only JSON-lines file, so that an interrupted comparison can resume.
 
+The rows of a stage are followed by a row that marks the stage as done and has their checksum. A stage whose rows were
+changed or truncated is repeated.
+"""
+
+import hashlib
 import json
+import logging
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from polyseme.comparison.rows import ROWS, Row, parse_row
 from polyseme.errors import CheckpointError
 from polyseme.system.atomic_io import write_file
 from polyseme.system.io_errors import readable, writable
 
-RESULTS = "results.jsonl"
-Row = dict[str, Any]
+logger = logging.getLogger(__name__)
 
-KEYS: dict[str, tuple[str, ...]] = {
-    "comparison": (),
-    "family": ("family",),
-    "learning_curve": ("family",),
-    "metric": ("family", "suite", "name", "scale"),
-    "task": ("family", "task", "method", "num_labels"),
-    "neighbours": ("family", "word"),
-    "ambiguous_words": (),
-    "sense_map": ("family", "word"),
-    "example": ("family", "kind", "prompt"),
-    "failure": ("family", "stage"),
-    "done": ("family", "stage"),
-}
-"""The kinds of rows, and the fields that identify a row of each kind: a later row replaces an earlier one."""
+RESULTS = "results.jsonl"
 
 
 class ResultsLog:
-    """The results file of a comparison. The rows of a stage are followed by a row that marks the stage as done."""
+    """The results file of a comparison."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / RESULTS
-        rows = read_lines(self.path)
-        last = max((number for number, row in enumerate(rows, start=1) if row["row"] == "done"), default=0)
-        # Rows behind the last completed stage are written again; failed stages are retried.
-        self.rows = [row for row in rows[:last] if row["row"] != "failure" and not row.get("failed")]
-        if self.rows or self.path.exists():
-            write_file(self.path, "".join(map(_to_line, self.rows)))
-        self.done = {(row.get("family", ""), row["stage"]) for row in self.rows if row["row"] == "done"}
+        stages = [*_read_stages(self.path)]
+        if any(stage.damaged for stage in stages):
+            logger.warning("%s was changed or damaged; the affected stages are repeated", self.path)
+        valid = [stage for stage in stages if not stage.damaged and not stage.failed]
+        self.rows = [row for stage in valid for row in stage.rows]
+        self.done = {(stage.family, stage.name) for stage in valid}
+        if self.path.exists():
+            with writable(self.path, "choose another --out", CheckpointError):
+                write_file(self.path, "".join(map(_to_line, self.rows)))
 
     def add(self, stage: str, rows: Iterable[Row], *, family: str = "", failed: bool = False) -> None:
         """Append the rows of a completed or failed stage, and flush them to disk."""
+        lines = [_to_line(row) for row in rows]
         end: Row = {"row": "done"} | ({"family": family} if family else {}) | {"stage": stage}
-        new = [*rows, end | ({"failed": True} if failed else {})]
+        end |= {"failed": True} if failed else {}
+        lines.append(_to_line(end | {"sha256": _checksum(lines, end)}))
         remedy = "free some space and run the same command again"
         with writable(self.path, remedy, CheckpointError), self.path.open("a", encoding="utf-8") as file:
-            file.write("".join(map(_to_line, new)))
+            file.write("".join(lines))
             file.flush()
             os.fsync(file.fileno())
-        self.rows += new
+        self.rows += map(json.loads, lines)
         if not failed:
             self.done.add((family, stage))
 
@@ -63,35 +61,59 @@ class ResultsLog:
 
 
 def read_rows(folder: Path) -> list[Row]:
-    """The rows of a comparison without duplicates."""
-    return merge_rows(read_lines(folder / RESULTS))
+    """The valid rows of a comparison without duplicates."""
+    return merge_rows(row for line in _read_lines(folder / RESULTS) if (row := parse_row(line)))
 
 
 def merge_rows(rows: Iterable[Row]) -> list[Row]:
     """Rows of known kinds in the order of their first occurrence, each replaced by its last version."""
     merged: dict[tuple[str, ...], Row] = {}
     for row in rows:
-        kind = row.get("row")
-        if isinstance(kind, str) and kind in KEYS:
-            merged[kind, *(repr(row.get(key)) for key in KEYS[kind])] = row
+        if schema := ROWS.get(row["row"]):
+            merged[row["row"], *(repr(row.get(key)) for key in schema.key)] = row
     return list(merged.values())
 
 
-def read_lines(path: Path) -> list[Row]:
-    """The complete rows of a file; a truncated last line is skipped."""
+@dataclass(frozen=True, kw_only=True)
+class _Stage:
+    """A stage in a results file, and its rows with the one that marks its end."""
+
+    family: str
+    name: str
+    rows: list[Row]
+    failed: bool
+    damaged: bool
+
+
+def _read_stages(path: Path) -> Iterator[_Stage]:
+    """The complete stages of a file; the last one may have been interrupted."""
+    lines: list[str] = []
+    for line in _read_lines(path):
+        lines.append(line)
+        end = parse_row(line)
+        if end is None or end["row"] != "done":
+            continue
+        rows = [*map(parse_row, lines)]
+        valid = [row for row in rows if row is not None]
+        checksum = end.pop("sha256")
+        damaged = len(valid) < len(rows) or checksum != _checksum(lines[:-1], end)
+        yield _Stage(
+            family=end.get("family", ""), name=end["stage"], rows=valid, failed="failed" in end, damaged=damaged
+        )
+        lines = []
+
+
+def _read_lines(path: Path) -> list[str]:
+    """The lines of a file with their ends."""
     if not path.exists():
         return []
     with readable(path, "choose another --out", CheckpointError):
-        text = path.read_text(encoding="utf-8", errors="replace")
-    rows = []
-    for line in text.split("\n"):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict) and isinstance(row.get("row"), str):
-            rows.append(row)
-    return rows
+        return [f"{line}\n" for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if line]
+
+
+def _checksum(lines: Iterable[str], end: Row) -> str:
+    """The checksum of a stage: of its lines and of the row at its end."""
+    return hashlib.sha256("".join([*lines, _to_line(end)]).encode()).hexdigest()
 
 
 def _to_line(row: Mapping[str, Any]) -> str:
@@ -99,11 +121,13 @@ def _to_line(row: Mapping[str, Any]) -> str:
 
 
 def _to_json(value: Any) -> Any:
-    """Drop missing and non-finite values, and round numbers to eight significant digits."""
+    """Drop missing and non-finite values, round numbers to eight significant digits, and replace lone surrogates."""
     if isinstance(value, Mapping):
         return {name: _to_json(part) for name, part in value.items() if not _is_missing(part)}
     if isinstance(value, list | tuple):
         return [_to_json(part) for part in value]
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
     return float(f"{value:.8g}") if isinstance(value, float) else value
 
 

@@ -26,7 +26,8 @@ from polyseme.comparison.measure.intrinsic import annotated_words
 from polyseme.comparison.measure.qualitative import sense_map_row
 from polyseme.comparison.metadata import comparison_row, count_tokens, family_row, learning_curve_rows, training_overlap
 from polyseme.comparison.report.page import write_report
-from polyseme.comparison.results import ResultsLog, Row
+from polyseme.comparison.results import ResultsLog
+from polyseme.comparison.rows import Row
 from polyseme.comparison.train.launcher import Job, run_jobs
 from polyseme.comparison.train.model_size import TrainingPlan
 from polyseme.comparison.train.planning import RUNS, TrainingPlanner
@@ -41,6 +42,7 @@ from polyseme.system.io_errors import writable
 from polyseme.system.signals import ShutdownRequest, graceful_shutdown
 from polyseme.training.recipe import Recipe
 from polyseme.training.storage.history import read_history
+from polyseme.training.storage.model_dir import WEIGHTS
 from polyseme.training.storage.run_dir import lock_folder
 
 LOCK = "comparison.lock"
@@ -179,6 +181,7 @@ class Comparison:
             return
         activity = f"training {', '.join(names)}"
         jobs = [self.planner.job(name, self.plans[name]) for name in names]
+        finished = {job.name for job in jobs if (job.folder / WEIGHTS).exists()}  # training costs nothing again
         for child in run_jobs(jobs, self._shutdown):
             name, plan = child.job.name, self.plans[child.job.name]
             if not child.finished:
@@ -191,7 +194,7 @@ class Comparison:
             try:
                 if child.error:
                     raise TrainingError(child.error)
-                rows = self._training_rows(child.job, child.peak_memory_bytes)
+                rows = self._training_rows(child.job, 0 if name in finished else child.peak_memory_bytes)
             except Exception as error:  # the other families continue
                 self._record_failure(name, "training", error)
                 yield self._progress(activity, message=f"{name} failed: {one_line(error)}")

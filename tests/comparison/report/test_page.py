@@ -24,7 +24,7 @@ from polyseme.comparison.report.markdown import escape_markdown
 from polyseme.comparison.report.page import write_report
 from polyseme.comparison.report.pareto import find_pareto_front
 from polyseme.comparison.report.results_view import group_rows, load_results
-from polyseme.comparison.results import KEYS
+from polyseme.comparison.rows import ROWS
 from polyseme.errors import DataError
 from polyseme.system.formatting import enumerate_words, format_count, format_duration
 
@@ -87,7 +87,7 @@ def test_reports_are_deterministic(folder, tmp_path):
     assert [(tmp_path / name).read_bytes() for name in ("report.html", "report.md")] == first
 
 
-KINDS = [kind for kind in KEYS if kind != "done"]
+KINDS = [kind for kind in ROWS if kind != "done"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -298,7 +298,7 @@ def test_learning_curves_of_lower_cased_text_have_their_own_chart():
     rows = [comparison_row()]
     for family, called in (("gpt", "dev text, uncased"), ("gpt2", "dev text"), ("ulmfit", "dev text")):
         rows += [
-            {"row": "family", "family": family},
+            {"row": "family", "family": family, "context": "left"},
             {"row": "learning_curve", "family": family, "name": called, "points": [point]},
         ]
     drawn = {title: chart for _, title, chart in draw_learning_curves(group_rows(rows))}

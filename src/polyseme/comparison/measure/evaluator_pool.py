@@ -32,7 +32,7 @@ from polyseme.comparison.measure.intrinsic import (
 from polyseme.comparison.measure.items import build_items
 from polyseme.comparison.measure.label_curves import FineTuner, linear_probe_rows, plan_steps
 from polyseme.comparison.measure.qualitative import example_rows, neighbour_rows
-from polyseme.comparison.results import Row
+from polyseme.comparison.rows import Row
 from polyseme.comparison.train.planning import RUNS
 from polyseme.datasets.builtin import SAMPLES, sample_folder
 from polyseme.datasets.splits import TEXT_FOLDER, Split, open_corpora

@@ -14,7 +14,7 @@ from polyseme.analysis.occurrences import Occurrence
 from polyseme.analysis.senses import occurrence_vectors
 from polyseme.analysis.vector_geometry import nearest_sense_accuracy, normalize
 from polyseme.comparison.measure.items import EvaluationItems
-from polyseme.comparison.results import Row
+from polyseme.comparison.rows import Row
 from polyseme.evaluation.minimal_pairs import score_pairs
 from polyseme.evaluation.perplexity import case_suffix, score_documents
 from polyseme.evaluation.results import MetricResult

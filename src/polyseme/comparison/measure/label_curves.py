@@ -15,7 +15,7 @@ import numpy as np
 from polyseme.api import finetune, open_finetuning
 from polyseme.comparison.measure.datasets import LabelledDataset, label_counts
 from polyseme.comparison.measure.linear_probe import extract_features, fit_probe
-from polyseme.comparison.results import Row
+from polyseme.comparison.rows import Row
 from polyseme.comparison.train.throughput import cached
 from polyseme.pretrained import Pretrained
 from polyseme.system.atomic_io import sha256

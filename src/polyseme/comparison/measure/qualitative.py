@@ -7,7 +7,7 @@ from polyseme.analysis.senses import occurrence_vectors
 from polyseme.analysis.vector_geometry import normalize
 from polyseme.comparison.measure.ambiguous_words import AmbiguousWord
 from polyseme.comparison.measure.items import EvaluationItems
-from polyseme.comparison.results import Row
+from polyseme.comparison.rows import Row
 from polyseme.errors import DataError
 from polyseme.pretrained import Pretrained
 

@@ -6,7 +6,7 @@ from html import escape
 from polyseme.comparison.report.charts import family_badge
 from polyseme.comparison.report.labels import escape_text, truncate
 from polyseme.comparison.report.results_view import ResultsView, get_pairs, get_texts
-from polyseme.comparison.results import Row
+from polyseme.comparison.rows import Row
 
 _MAX_WORDS, _MAX_ITEMS, _MAX_PROMPTS, _MAX_TEXTS = 12, 10, 8, 3
 _MAX_CHARACTERS = 600  # of a generated text

@@ -1,4 +1,4 @@
-"""Typed view of the results of a comparison; malformed and unknown values count as missing."""
+"""View of the results of a comparison by kind and family; implausible values count as missing."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,13 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from polyseme.comparison.results import KEYS, RESULTS, Row, merge_rows, read_lines
+from polyseme.comparison.results import RESULTS, merge_rows, read_rows
+from polyseme.comparison.rows import ROWS, Row
 from polyseme.errors import DataError
 
 _SMALLEST, _LARGEST = 1e-12, 1e18  # plausible magnitudes
 _GLOBAL = ("comparison", "ambiguous_words")  # kinds of rows that belong to no family
-_REQUIRED = {"metric": ("suite",), "task": ("task",), "example": ("kind", "prompt")}
-_REQUIRED |= dict.fromkeys(("neighbours", "sense_map"), ("word",))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,35 +65,26 @@ def load_results(folder: Path) -> ResultsView:
     path = folder / RESULTS
     if not path.is_file():
         raise DataError(f"{path} does not exist; pass the folder of a comparison")
-    return group_rows(read_lines(path))
+    return group_rows(read_rows(folder))
 
 
 def group_rows(rows: Iterable[Row]) -> ResultsView:
-    """Group rows by kind."""
-    of: dict[str, list[Row]] = {kind: [] for kind in KEYS}
-    for row in merge_rows(_valid_rows(rows)):
+    """Group rows by kind, in the order of the families; a failure counts only until the family succeeds."""
+    of: dict[str, list[Row]] = {kind: [] for kind in ROWS}
+    for row in merge_rows(rows):
         of[row["row"]].append(row)
+        if row["row"] == "family":
+            of["failure"] = [failure for failure in of["failure"] if failure["family"] != row["family"]]
     comparison, ambiguous = ((of.pop(kind) or [{}])[-1] for kind in _GLOBAL)
-    names = get_texts(comparison, "families")
-    names += [row["family"] for kind, some in of.items() if kind != "done" for row in some]
-    families: dict[str, Row] = {name: {} for name in names}
-    families |= {row["family"]: row for row in of.pop("family")}
     del of["done"]
+    names = get_texts(comparison, "families")
+    names += [row["family"] for some in of.values() for row in some]
+    families: dict[str, Row] = {name: {} for name in names}
+    order = {family: number for number, family in enumerate(families)}
+    for some in of.values():  # a repeated stage is at the end of the file
+        some.sort(key=lambda row: order[row["family"]])
+    families |= {row["family"]: row for row in of.pop("family")}
     return ResultsView(comparison=comparison, ambiguous_words=ambiguous, families=families, of=of)
-
-
-def _valid_rows(rows: Iterable[Row]) -> list[Row]:
-    """Rows with all required fields, without failures of families that succeeded later."""
-    valid: list[Row] = []
-    for row in rows:
-        kind = get_text(row, "row")
-        required = _REQUIRED.get(kind, ()) if kind in (*_GLOBAL, "done") else ("family", *_REQUIRED.get(kind, ()))
-        if not all(isinstance(row.get(key), str) for key in required):
-            continue
-        if kind == "family":
-            valid = [old for old in valid if old["row"] != "failure" or old["family"] != row["family"]]
-        valid.append(row)
-    return valid
 
 
 def get_number(row: Mapping[str, Any], *keys: str) -> float | None:

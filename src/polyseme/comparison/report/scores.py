@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from polyseme.comparison.report.labels import SCALES, SUITES, family_names, format_score, likelihood_name
 from polyseme.comparison.report.results_view import ResultsView, get_list, get_number, get_text, is_number
-from polyseme.comparison.results import Row
+from polyseme.comparison.rows import Row
 from polyseme.system.formatting import enumerate_words
 
 LOW_COVERAGE = "too few words in the vocabulary"

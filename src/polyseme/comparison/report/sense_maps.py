@@ -8,7 +8,7 @@ from polyseme.comparison.report.charts import family_badge
 from polyseme.comparison.report.labels import family_names, truncate
 from polyseme.comparison.report.panels import draw_panels
 from polyseme.comparison.report.results_view import ResultsView, get_list, get_number, get_rows, get_text, is_number
-from polyseme.comparison.results import Row
+from polyseme.comparison.rows import Row
 from polyseme.rendering.html import COLOURS
 from polyseme.rendering.svg import SHAPES, shape
 

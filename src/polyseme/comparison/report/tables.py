@@ -9,7 +9,7 @@ from polyseme.comparison.report.charts import family_badge
 from polyseme.comparison.report.labels import capitalize, format_score, method_name, metric_name, truncate
 from polyseme.comparison.report.results_view import ResultsView, get_number, get_text
 from polyseme.comparison.report.scores import Measurement, suite_measurements, task_measurements
-from polyseme.comparison.results import Row
+from polyseme.comparison.rows import Row
 from polyseme.system.formatting import format_bytes, format_count, format_duration
 
 MISSING = "–"

@@ -1,0 +1,243 @@
+"""The rows of results.jsonl: a closed schema for each kind."""
+
+import json
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field
+
+from polyseme.config import Config
+
+Row = dict[str, Any]
+Pairs = list[list[str | float]]  # of a string and a number
+
+
+class ResultRow(Config):
+    """Base class; `key` has the fields that identify a row of its kind: a later row replaces an earlier one."""
+
+    model_config = ConfigDict(strict=True)
+    key: ClassVar[tuple[str, ...]] = ("family",)
+
+    row: str
+
+
+class TaskDescription(Config):
+    """A labelled dataset of a comparison."""
+
+    model_config = ConfigDict(strict=True)
+
+    name: str
+    kind: str
+    metric: str
+    derived: bool = False  # from the corpus
+    train: int | None = None
+    dev: int | None = None
+    test: int | None = None
+    about: str | None = None
+    majority_baseline: float | None = None
+
+
+class ComparisonRow(ResultRow):
+    """Data, settings and machine."""
+
+    key = ()
+
+    corpus: str | None = None
+    documents: dict[str, int] = Field(default_factory=dict)  # by split, as the following two
+    characters: dict[str, int] = Field(default_factory=dict)
+    words: dict[str, int] = Field(default_factory=dict)
+    budget: str | None = None
+    processor_seconds: float | None = None
+    cores: int | None = None
+    seeds: int | None = None
+    families: list[str] = Field(default_factory=list)
+    scored_characters: int | None = None
+    scored_sha256: str | None = None
+    machine: dict[str, str | int] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
+    date: str | None = None
+    command: str | None = None
+    tasks: list[TaskDescription] = Field(default_factory=list)
+
+
+class FamilyRow(ResultRow):
+    """A model and the cost of its training."""
+
+    family: str
+    context: Literal["none", "left", "right", "both"]
+    model_family: str | None = None
+    parameters: int | None = None
+    disk_bytes: int | None = None
+    embedding_seconds: float | None = None  # for 1,000 sentences
+    steps: int | None = None
+    tokens: int | None = None
+    tokens_per_second: float | None = None
+    processor_seconds: float | None = None
+    seconds: float | None = None
+    stopped_by: str | None = None
+    size: str | None = None
+    size_reason: str | None = None
+    epochs: float | None = None
+    preparation_seconds: float | None = None
+    peak_memory_bytes: int | None = None
+    command: str | None = None
+    directory: str | None = None
+    training_overlap: float | None = None  # with the evaluated documents
+
+
+class CurvePoint(Config):
+    """A validation during training."""
+
+    model_config = ConfigDict(strict=True)
+
+    processor_seconds: float
+    tokens: float
+    bits_per_character: float
+    scale: str
+
+
+class LearningCurveRow(ResultRow):
+    """The dev losses of a training run."""
+
+    family: str
+    name: str | None = None
+    points: list[CurvePoint]
+
+
+class MetricRow(ResultRow):
+    """A metric on held-out text or on an evaluation suite."""
+
+    key = ("family", "suite", "name", "scale")
+
+    family: str
+    suite: str
+    name: str
+    scale: str | None = None
+    value: float
+    standard_error: float | None = None
+    count: int | None = None
+    items: int | None = None
+    better: Literal["higher", "lower"] = "higher"
+    layer: int | None = Field(None, ge=0)
+    layers: list[float | None] = Field(default_factory=list)  # the value by layer
+
+
+class TaskRow(ResultRow):
+    """The scores of a labelled dataset at a number of labels."""
+
+    key = ("family", "task", "method", "num_labels")
+
+    family: str
+    task: str
+    kind: str | None = None
+    method: str
+    num_labels: int
+    metric: str | None = None
+    values: list[float] = Field(default_factory=list)  # by seed
+    mean: float | None = None
+    std: float | None = None
+    seconds: float | None = None
+    layer: int | None = None
+    steps: int | None = None
+
+
+class NeighboursRow(ResultRow):
+    """The nearest neighbours of a word."""
+
+    key = ("family", "word")
+
+    family: str
+    word: str
+    neighbours: Pairs
+
+
+class AmbiguousWord(Config):
+    """A word that may have several senses."""
+
+    model_config = ConfigDict(strict=True)
+
+    word: str
+    count: int | None = None
+    annotated: bool = False
+    spread: float | None = None
+    probability: float | None = None
+    score: float | None = None
+
+
+class AmbiguousWordsRow(ResultRow):
+    """Ambiguous words, and how they were found."""
+
+    key = ()
+
+    words: list[AmbiguousWord]
+    found_by: str | None = None
+    method: str | None = None
+
+
+class SenseMapRow(ResultRow):
+    """The occurrences of a word, projected to a plane."""
+
+    key = ("family", "word")
+
+    family: str
+    word: str
+    layer: int
+    points: list[list[float | str]]  # x, y, sentence, start and end of the word, cluster
+
+
+class ExampleRow(ResultRow):
+    """Generated texts, or predictions of a masked word."""
+
+    key = ("family", "kind", "prompt")
+
+    family: str
+    kind: Literal["generate", "fill"]
+    prompt: str
+    texts: list[str] = Field(default_factory=list)
+    predictions: Pairs = Field(default_factory=list)
+
+
+class FailureRow(ResultRow):
+    """A stage that failed."""
+
+    key = ("family", "stage")
+
+    family: str
+    stage: str
+    message: str = ""
+
+
+class DoneRow(ResultRow):
+    """The end of a stage, with a checksum of its rows."""
+
+    key = ("family", "stage")
+
+    family: str = ""
+    stage: str
+    failed: bool = False
+    sha256: str
+
+
+ROWS: dict[str, type[ResultRow]] = {
+    "comparison": ComparisonRow,
+    "family": FamilyRow,
+    "learning_curve": LearningCurveRow,
+    "metric": MetricRow,
+    "task": TaskRow,
+    "neighbours": NeighboursRow,
+    "ambiguous_words": AmbiguousWordsRow,
+    "sense_map": SenseMapRow,
+    "example": ExampleRow,
+    "failure": FailureRow,
+    "done": DoneRow,
+}
+"""The kinds of rows."""
+
+
+def parse_row(line: str) -> Row | None:
+    """The row of a line; None if it does not match the schema of its kind."""
+    try:
+        row = json.loads(line)
+        ROWS[row["row"]].model_validate(row)
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        return None
+    return dict(row)
