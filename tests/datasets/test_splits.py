@@ -5,7 +5,7 @@ import json
 import pytest
 
 from polyseme.datasets.splits import SPLITS, count_splits, hash_fraction, open_corpora, split_fractions, split_text
-from polyseme.errors import DataError
+from polyseme.errors import CheckpointError, DataError
 
 
 def write_jsonl(folder, documents, name="text.jsonl"):
@@ -81,3 +81,34 @@ def test_too_little_text_is_refused(tmp_path, documents, expected):
     with pytest.raises(DataError, match=expected):
         split_corpus(tmp_path / "text", (write_jsonl(tmp_path, documents),))
     assert not list((tmp_path / "text").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("name", ["train.jsonl", "dev.jsonl", "test.jsonl", "checksums.json"])
+@pytest.mark.parametrize("damage", ["changed", "truncated", "deleted", "not JSON"])
+def test_damaged_splits_are_written_again(tmp_path, name, damage):
+    corpus = (write_jsonl(tmp_path, make_documents(100)),)
+    split_corpus(tmp_path / "text", corpus)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "text").iterdir()}
+    path = tmp_path / "text" / name
+    if damage == "deleted":
+        path.unlink()
+    else:
+        content = path.read_bytes()
+        changed = {"changed": content.replace(b"e", b"x"), "truncated": content[:-5], "not JSON": b"\xff[" * 9}
+        path.write_bytes(changed[damage])
+    split_corpus(tmp_path / "text", corpus)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "text").iterdir()} == before
+
+
+def test_intact_splits_are_not_written_again(tmp_path):
+    corpus = (write_jsonl(tmp_path, make_documents(100)),)
+    split_corpus(tmp_path / "text", corpus)
+    before = {path: path.stat().st_ino for path in (tmp_path / "text").iterdir()}
+    split_corpus(tmp_path / "text", corpus)
+    assert {path: path.stat().st_ino for path in (tmp_path / "text").iterdir()} == before
+
+
+def test_a_file_in_place_of_the_folder_is_an_error(tmp_path):
+    (tmp_path / "text").write_text("")
+    with pytest.raises(CheckpointError, match="text cannot be written"):
+        split_corpus(tmp_path / "text", (write_jsonl(tmp_path, make_documents(100)),))

@@ -10,12 +10,14 @@ from polyseme.corpora.corpus import Corpus
 from polyseme.corpora.multilingual import group_by_language
 from polyseme.corpora.utf16_text import Utf16Text
 from polyseme.datasets.builtin import SAMPLES, sample_text
-from polyseme.errors import DataError
-from polyseme.system.atomic_io import atomic_file
+from polyseme.errors import CheckpointError, DataError
+from polyseme.system.atomic_io import atomic_file, sha256, write_file
+from polyseme.system.io_errors import writable
 from polyseme.tokenization.document_batches import count_whitespace_words
 
 SPLITS = ("train", "dev", "test")
 TEXT_FOLDER = "text"  # in the folder of a comparison
+CHECKSUMS = "checksums.json"
 
 _FRACTION = 0.05  # of dev and of test; larger for the test split of a small corpus
 _MAX_FRACTION = 0.1
@@ -47,6 +49,22 @@ class Split:
     def as_options(self, split: str) -> list[str]:
         """The files of a split as values of command-line options: FILE or LANGUAGE=FILE."""
         return [f"{name}={self.path(split, name)}" if name else str(self.path(split)) for name in self.languages]
+
+    def is_intact(self) -> bool:
+        """Whether all files are complete and unchanged, by their checksums."""
+        try:
+            checksums = json.loads((self.folder / CHECKSUMS).read_text(encoding="utf-8"))
+            return bool(checksums == self._checksums())
+        except (OSError, ValueError, RecursionError):
+            return False
+
+    def write_checksums(self) -> None:
+        """Mark the files as complete."""
+        write_file(self.folder / CHECKSUMS, json.dumps(self._checksums(), indent=2) + "\n")
+
+    def _checksums(self) -> dict[str, str]:
+        paths = [self.path(split, language) for language in self.languages for split in SPLITS]
+        return {path.name: sha256(path) for path in paths}
 
     def documents(self, split: str) -> Iterator[tuple[str, str]]:
         """The language and text of each document of a split."""
@@ -83,35 +101,40 @@ def split_fractions(num_characters: int, *, dev_characters: int) -> tuple[float,
 
 
 def split_text(texts: dict[str, Corpus], folder: Path, *, dev_characters: int) -> Split:
-    """Write the splits of each language to `folder`; files that exist are not written again."""
+    """Write the splits of each language to `folder`, unless they are there and unchanged."""
     files = Split(folder=folder, languages=tuple(texts))
-    folder.mkdir(parents=True, exist_ok=True)
-    for language, corpus in texts.items():
-        if files.path("train", language).exists():  # it is written last
-            continue
-        num_characters = require_enough_text(language, corpus)
-        dev, test = split_fractions(num_characters, dev_characters=max(1, dev_characters // len(texts)))
-        held_out: dict[str, list[str]] = {"dev": [], "test": []}
-        with atomic_file(files.path("train", language)) as beside, beside.open("w", encoding="utf-8") as file:
-            num_train = 0
-            for document in corpus:
-                fraction = hash_fraction(document)
-                if fraction < test + dev:
-                    held_out["test" if fraction < test else "dev"].append(document)
-                else:
-                    num_train += 1
-                    file.write(_json_line(document))
-            sizes = {"train": num_train, **{split: len(documents) for split, documents in held_out.items()}}
-            for split, number in sizes.items():
-                if number < (1 if split == "dev" else 2):
-                    raise DataError(
-                        f"{_prefix(language)}only {number} of {corpus.statistics.documents:,} documents fell into "
-                        f"{split}; give more text, or put blank lines between its documents"
-                    )
-            for split, documents in held_out.items():
-                with atomic_file(files.path(split, language)) as path:
-                    path.write_text("".join(map(_json_line, documents)), encoding="utf-8")
+    if files.is_intact():
+        return files
+    with writable(folder, "free some space, or choose another folder", CheckpointError):
+        folder.mkdir(parents=True, exist_ok=True)
+        for language, corpus in texts.items():
+            _split_corpus(corpus, language, files, dev_characters=max(1, dev_characters // len(texts)))
+        files.write_checksums()
     return files
+
+
+def _split_corpus(corpus: Corpus, language: str, files: Split, *, dev_characters: int) -> None:
+    num_characters = require_enough_text(language, corpus)
+    dev, test = split_fractions(num_characters, dev_characters=dev_characters)
+    held_out: dict[str, list[str]] = {"dev": [], "test": []}
+    with atomic_file(files.path("train", language)) as beside, beside.open("w", encoding="utf-8") as file:
+        num_train = 0
+        for document in corpus:
+            fraction = hash_fraction(document)
+            if fraction < test + dev:
+                held_out["test" if fraction < test else "dev"].append(document)
+            else:
+                num_train += 1
+                file.write(_json_line(document))
+        sizes = {"train": num_train, **{split: len(documents) for split, documents in held_out.items()}}
+        for split, number in sizes.items():
+            if number < (1 if split == "dev" else 2):
+                raise DataError(
+                    f"{_prefix(language)}only {number} of {corpus.statistics.documents:,} documents fell into "
+                    f"{split}; give more text, or put blank lines between its documents"
+                )
+    for split, documents in held_out.items():
+        write_file(files.path(split, language), "".join(map(_json_line, documents)))
 
 
 def require_enough_text(language: str, corpus: Corpus) -> int:

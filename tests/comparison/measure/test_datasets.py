@@ -105,3 +105,13 @@ def test_probes_and_fine_tuning_use_the_same_examples(town, tmp_path):
         sample = sample_examples(dataset, 9, seed)
         assert [one.texts for one in examples] == [dataset.splits["train"][n].texts for n in sample]
     assert sample_examples(dataset, 9, 0) != sample_examples(dataset, 9, 3)
+
+
+def test_damaged_files_of_a_dataset_are_written_again(town, tmp_path):
+    dataset = subsample(town_dataset(town, "pair"), SIZES, seed=0)
+    files = write_dataset(dataset, tmp_path / "pair")
+    before = {split: path.read_bytes() for split, path in files.items()}
+    files["train"].write_bytes(before["train"].replace(b"the", b"a"))
+    files["dev"].unlink()
+    assert write_dataset(dataset, tmp_path / "pair") == files
+    assert {split: path.read_bytes() for split, path in files.items()} == before

@@ -33,7 +33,21 @@ def test_trials_are_cached_by_recipe_and_text(monkeypatch, corpus_file, tmp_path
     assert step_seconds("model.width=64") == 2
     assert step_seconds(fingerprint="b") == 3
     assert step_seconds("training.threads=2") == 4
-    assert cached("other", ["a"], lambda: 5) == cached("other", ["a"], lambda: 6) == 5
+    assert cached("other", ["a"], lambda: 5, int) == cached("other", ["a"], lambda: 6, int) == 5
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"5", b'{"step_seconds": 1}', b"null", b"\xff", b"[" * 10_000])
+def test_a_damaged_cache_is_measured_again(monkeypatch, corpus_file, tmp_path, content):
+    monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path))
+    monkeypatch.setattr(throughput, "run_trial", lambda *_: trial(step_seconds=2.0))
+    recipe = Recipe.preset("bert", "tiny", TINY, data={"corpus": [str(corpus_file)]})
+    key = {"fingerprint": "a", "steps": 100, "seconds": 60.0}
+    save_milestones((9, 19), recipe, **key)
+    for _ in range(2):
+        assert find_trial(recipe, fingerprint="a", seconds=60, shutdown=ShutdownRequest()).step_seconds == 2.0
+        for path in (tmp_path / "throughput").iterdir():
+            path.write_bytes(content)
+    assert load_milestones(recipe, **key) in ((), (1,))
 
 
 def test_milestones_are_cached_by_recipe_text_seed_and_budget(monkeypatch, corpus_file, tmp_path):

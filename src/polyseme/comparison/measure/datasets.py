@@ -20,9 +20,9 @@ from pydantic import Field
 from polyseme.config import Config
 from polyseme.datasets.labelled_files import find_labels, guess_task, read_examples, require_answers, require_labels
 from polyseme.datasets.squad import SpanExample
-from polyseme.errors import ConfigError, DataError
-from polyseme.system.atomic_io import atomic_folder
-from polyseme.system.io_errors import readable
+from polyseme.errors import CheckpointError, ConfigError, DataError
+from polyseme.system.atomic_io import write_file
+from polyseme.system.io_errors import readable, writable
 from polyseme.tasks import TASKS, TaskSpec, task_spec
 
 SUITES = {"words": "words", "minimal_pairs": "minimal-pairs", "senses": "senses"}  # folder → suite
@@ -193,14 +193,16 @@ def label_counts(dataset: LabelledDataset, requested: Sequence[int]) -> list[int
 
 
 def write_dataset(dataset: LabelledDataset, folder: Path) -> dict[str, Path]:
-    """Write the splits of a dataset to files with standard columns, unless they exist."""
+    """Write the splits of a dataset to files with standard columns, unless they are there and unchanged."""
     extension = {"tag": "conll", "span": "json"}.get(dataset.kind, "jsonl")
-    if not folder.is_dir():
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_folder(folder) as partial:
-            for split, examples in dataset.splits.items():
-                (partial / f"{split}.{extension}").write_text(_format(dataset.kind, examples), encoding="utf-8")
-    return {split: folder / f"{split}.{extension}" for split in _SPLITS}
+    files = {split: folder / f"{split}.{extension}" for split in _SPLITS}
+    for split, path in files.items():
+        content = _format(dataset.kind, dataset.splits[split]).encode()
+        with writable(path, "free some space, or choose another folder", CheckpointError):
+            if not path.exists() or path.read_bytes() != content:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_file(path, content)
+    return files
 
 
 def _format(kind: str, examples: Sequence[Any]) -> str:

@@ -88,7 +88,7 @@ class FineTuner:
         shape = [sha256(path) for path in (self.model / CONFIG, self.model / "tokenizer.json") if path.exists()]
         has_recipe = (self.model / RECIPE).exists()
         key = [self.dataset.kind, sha256(self.files["train"]), self.threads, has_recipe, *shape]
-        return float(cached("finetuning", key, self._measure_step))
+        return cached("finetuning", key, self._measure_step, float)
 
     def _measure_step(self) -> float:
         shutil.rmtree(self.folder, ignore_errors=True)

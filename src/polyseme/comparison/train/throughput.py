@@ -15,9 +15,11 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from pydantic import TypeAdapter
+from pydantic_core import to_json
 from torch import nn
 
 from polyseme.models.base import Encoder
@@ -35,6 +37,8 @@ FORMAT = 7  # version of the cache: increase it when the measurement changes
 _SHARE = 0.1  # of the budget, for the trial
 _MIN_SECONDS, _MAX_SECONDS = 4.0, 60.0
 _UNLIMITED_STEPS = 1_000_000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +72,12 @@ class TrialRun:
 
 def find_trial(recipe: Recipe, *, fingerprint: str, seconds: float, shutdown: ShutdownRequest) -> TrialRun:
     """The cached trial run of a recipe on a text, or a new one."""
-    key = _key(recipe, fingerprint)
-    return TrialRun(**cached("pretraining", key, lambda: dataclasses.asdict(run_trial(recipe, seconds, shutdown))))
+    return cached("pretraining", _key(recipe, fingerprint), lambda: run_trial(recipe, seconds, shutdown), TrialRun)
 
 
 def load_milestones(recipe: Recipe, *, fingerprint: str, steps: int, seconds: float) -> tuple[int, ...]:
     """The milestones of an earlier run with the same budget; empty if there was none."""
-    return tuple(_load(_milestones_file(recipe, fingerprint, steps, seconds)) or ())
+    return _load(_milestones_file(recipe, fingerprint, steps, seconds), tuple[int, ...]) or ()
 
 
 def save_milestones(milestones: Sequence[int], recipe: Recipe, *, fingerprint: str, steps: int, seconds: float) -> None:
@@ -82,10 +85,10 @@ def save_milestones(milestones: Sequence[int], recipe: Recipe, *, fingerprint: s
     _save(_milestones_file(recipe, fingerprint, steps, seconds), list(milestones))
 
 
-def cached(kind: str, key: Sequence[Any], measure: Callable[[], Any]) -> Any:
-    """A measurement on this machine, from the cache if it was made before."""
+def cached(kind: str, key: Sequence[Any], measure: Callable[[], T], of: type[T]) -> T:
+    """A measurement of a type on this machine, from the cache if it was made before."""
     path = _cache_file(kind, key)
-    value = _load(path)
+    value = _load(path, of)
     if value is None:
         value = measure()
         _save(path, value)
@@ -167,9 +170,10 @@ def _cache_file(kind: str, key: Sequence[Any]) -> Path:
     return cache_folder() / "throughput" / f"{name}.json"
 
 
-def _load(path: Path) -> Any:
+def _load(path: Path, of: type[T]) -> T | None:
+    """A cached value; None if there is none or if it is not of its type."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return TypeAdapter(of).validate_json(path.read_bytes(), strict=True)
     except (OSError, ValueError):
         return None
 
@@ -177,4 +181,4 @@ def _load(path: Path) -> Any:
 def _save(path: Path, value: Any) -> None:
     with writable(path, "free some space or set POLYSEME_CACHE to another folder"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, json.dumps(value, indent=2) + "\n")
+        write_file(path, to_json(value, indent=2) + b"\n")
