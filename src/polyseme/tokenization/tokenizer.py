@@ -16,7 +16,7 @@ from tokenizers import AddedToken, models, normalizers, processors
 
 from polyseme.corpora.sampling import draw_sample, split_long_text
 from polyseme.corpora.utf16_text import replace_surrogates
-from polyseme.errors import CheckpointError, ConfigError, DataError
+from polyseme.errors import ConfigError, DataError
 from polyseme.system.atomic_io import write_file
 from polyseme.system.formatting import format_bytes
 from polyseme.tokenization.config import (
@@ -29,8 +29,10 @@ from polyseme.tokenization.config import (
     SpecialTokens,
     TokenizerConfig,
 )
+from polyseme.tokenization.json_files import read_json_object
 from polyseme.tokenization.oov_model import OovModel
 from polyseme.tokenization.templates import Template, build_post_processor
+from polyseme.tokenization.tokenizer_json import read_tokenizer_json
 from polyseme.tokenization.training import (
     VocabularyLayout,
     build_pipeline,
@@ -38,7 +40,7 @@ from polyseme.tokenization.training import (
     call_library,
     train_vocabulary,
 )
-from polyseme.tokenization.vocabulary_files import detect_style, read_json_object, read_vocabulary_files
+from polyseme.tokenization.vocabulary_files import detect_style, read_vocabulary_files
 from polyseme.tokenization.word_segmentation import WordSegmentation, choose_segmenter
 
 if TYPE_CHECKING:
@@ -236,7 +238,7 @@ class Tokenizer:
     def normalize(self, word: str) -> str:
         """Normalize a word as the vocabulary does."""
         normalizer = self.backend.normalizer
-        return str(normalizer.normalize_str(word)).strip() if normalizer else word
+        return str(call_library(normalizer.normalize_str, word)).strip() if normalizer else word
 
     def with_specials(self, tokens: Sequence[str]) -> "Tokenizer":
         """A copy with more special tokens, whose ids follow the vocabulary."""
@@ -283,12 +285,9 @@ class Tokenizer:
         folder = Path(folder)
         settings = read_json_object(folder / "special_tokens_map.json")
         settings |= read_json_object(folder / "tokenizer_config.json")
-        if not (folder / "tokenizer.json").is_file():
+        if not (folder / "tokenizer.json").exists():
             return cls.build(*read_vocabulary_files(folder, settings))
-        try:
-            backend = call_library(tokenizers.Tokenizer.from_file, str(folder / "tokenizer.json"))
-        except DataError as error:
-            raise CheckpointError(f"{folder / 'tokenizer.json'}: {error}; copy it again") from None
+        backend = read_tokenizer_json(folder / "tokenizer.json")
         values = settings["polyseme"] if "polyseme" in settings else _infer_config(backend)
         config = TokenizerConfig.parse(values, group="tokenizer")
         return cls(backend, config, _find_special_ids(backend, _read_roles(settings, config), config.kind))

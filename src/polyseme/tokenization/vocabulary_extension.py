@@ -35,7 +35,7 @@ def extend_vocabulary(
     """A tokenizer with up to `num_words` more words, and the previous ids of each new word."""
     backend, kind = tokenizer.backend, tokenizer.config.kind
     if kind not in KINDS or backend.pre_tokenizer is None:
-        raise ConfigError(f"this {kind} vocabulary cannot be extended, only {', '.join(KINDS)}; remove --vocabulary")
+        raise ConfigError(f"this {kind} vocabulary cannot be extended, only {', '.join(KINDS)}; remove --new-words")
     pieces = find_new_words(tokenizer, texts, num_words)
     old = backend.get_vocab()
     new = {word: id for id, word in enumerate(pieces, start=max(old.values()) + 1)}
@@ -43,7 +43,7 @@ def extend_vocabulary(
     _add_words(state["model"], old | new, pieces)
     backend = call_library(tokenizers.Tokenizer.from_str, json.dumps(state))
     if backend.get_vocab() != old | new:
-        raise ConfigError("this vocabulary cannot be extended, because its ids would change; remove --vocabulary")
+        raise ConfigError("this vocabulary cannot be extended, because its ids would change; remove --new-words")
     return Tokenizer(backend, tokenizer.config, tokenizer.specials), {new[word]: pieces[word] for word in pieces}
 
 

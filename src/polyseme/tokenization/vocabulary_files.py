@@ -1,6 +1,6 @@
 """Original vocabulary files of BERT, GPT, GPT-2 and RoBERTa, and SentencePiece models as ALBERT uses them."""
 
-import json
+import base64
 import re
 import struct
 from collections import defaultdict
@@ -11,7 +11,10 @@ from typing import Any
 from tokenizers import models, normalizers
 
 from polyseme.errors import CheckpointError, DataError
+from polyseme.system.regular_files import read_regular
 from polyseme.tokenization.config import TokenizerConfig
+from polyseme.tokenization.json_files import read_json_object, read_lines
+from polyseme.tokenization.tokenizer_json import Bpe, Precompiled, Unigram, WordPiece, check_component
 from polyseme.tokenization.training import SINGLE_SPACES, call_library
 
 VOCABULARY_FILES = ("vocab.txt", "vocab.json", "encoder.json", "encoder_bpe_40000.json", "spiece.model")
@@ -23,6 +26,8 @@ MERGES_FILES = ("merges.txt", "vocab.bpe", "vocab_40000.bpe")
 _WORDPIECE, *_BPE, _SENTENCEPIECE = VOCABULARY_FILES
 _NORMAL, _UNKNOWN = 1, 2  # types of pieces in a SentencePiece model
 _UNIGRAM = 1
+_MAX_SENTENCEPIECE = 16_000_000  # bytes; those of mT5 and XLM-R have 4 and 5 MB
+_MAX_FIELDS = 500_000  # of a SentencePiece model, which has one for each piece
 
 
 TokenizerParts = tuple[models.Model, TokenizerConfig, normalizers.Normalizer | None, dict[str, str]]
@@ -33,7 +38,7 @@ def read_vocabulary_files(folder: Path, settings: Mapping[str, Any]) -> Tokenize
     """Read the vocabulary in a folder; `settings` is its tokenizer_config.json."""
 
     def first(*names: str) -> Path | None:
-        return next((folder / name for name in names if (folder / name).is_file()), None)
+        return next((folder / name for name in names if (folder / name).exists()), None)
 
     wordpiece, bpe, merges, sentencepiece = first(_WORDPIECE), first(*_BPE), first(*MERGES_FILES), first(_SENTENCEPIECE)
     try:
@@ -56,21 +61,8 @@ def detect_style(vocab: Collection[str]) -> str:
     return next((style for token, style in styles.items() if token in vocab), "gpt")
 
 
-def read_json_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object; a missing file is an empty object."""
-    if not path.is_file():
-        return {}
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        content = None
-    if not isinstance(content, dict):
-        raise CheckpointError(f"{path}: not readable as JSON; copy it again")
-    return content
-
-
 def _read_wordpiece(path: Path, settings: Mapping[str, Any]) -> TokenizerParts:
-    lines = path.read_text(encoding="utf-8").split("\n")
+    lines = read_lines(path)
     vocab = {line.rstrip("\r"): id for id, line in enumerate(lines) if line}
     lowercase = bool(settings.get("do_lower_case", True))
     normalizer = normalizers.BertNormalizer(
@@ -78,14 +70,16 @@ def _read_wordpiece(path: Path, settings: Mapping[str, Any]) -> TokenizerParts:
         strip_accents=settings.get("strip_accents"),
         lowercase=lowercase,
     )
+    check_component(WordPiece, {"type": "WordPiece", "unk_token": "[UNK]", "vocab": vocab})
     model = models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100)
     return model, TokenizerConfig(kind="wordpiece", specials="bert", lowercase=lowercase), normalizer, {}
 
 
 def _read_bpe(path: Path, merges: Path) -> TokenizerParts:
     vocab = read_json_object(path)
-    lines = merges.read_text(encoding="utf-8").split("\n")
-    pairs = [(a, b) for a, _, b in (line.partition(" ") for line in lines if line and not line.startswith("#version"))]
+    lines = (line.partition(" ") for line in read_lines(merges) if line and not line.startswith("#version"))
+    pairs = [(a, b) for a, _, b in lines]
+    check_component(Bpe, {"type": "BPE", "vocab": vocab, "merges": pairs})
     if any(token.endswith("</w>") for token in vocab):
         vocab.setdefault("<unk>", 0)
         model = call_library(models.BPE, vocab, pairs, unk_token="<unk>", end_of_word_suffix="</w>")
@@ -98,7 +92,7 @@ def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> TokenizerPar
     """A unigram model (Kudo and Richardson, 2018), with the text normalization of ALBERT."""
     try:
         parts: dict[int, list[bytes]] = defaultdict(list)
-        for number, value in _read_fields(path.read_bytes()):
+        for number, value in _read_fields(read_regular(path, limit=_MAX_SENTENCEPIECE)):
             parts[number].append(value)
         defaults: dict[int, Any] = {1: b"", 2: bytes(4), 3: _NORMAL}
         pieces = [defaults | dict(_read_fields(piece)) for piece in parts[1]]
@@ -119,19 +113,31 @@ def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> TokenizerPar
         *[normalizers.Replace(quote, '"') for quote in ("``", "''")],
         *([] if accents else [normalizers.NFKD(), normalizers.StripAccents()]),
         *([normalizers.Lowercase()] if lowercase else []),
-        *([call_library(normalizers.Precompiled, normalizer[2])] if normalizer.get(2) else []),
+        *([_precompiled(normalizer[2])] if normalizer.get(2) else []),
         *SINGLE_SPACES,
     ]
     values = {"kind": "unigram", "specials": detect_style(tokens), "lowercase": lowercase}
     config = TokenizerConfig.parse(values, group="tokenizer")
+    check_component(Unigram, {"type": "Unigram", "unk_id": unknown, "vocab": entries})
     model = call_library(models.Unigram, entries, unknown, False)
     return model, config, normalizers.Sequence(steps), {"pad": "<pad>", "unknown": tokens[unknown]}
 
 
+def _precompiled(charsmap: bytes) -> normalizers.Normalizer:
+    """SentencePiece's normalization table."""
+    check_component(
+        Precompiled, {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode("ascii")}
+    )
+    normalizer: normalizers.Normalizer = call_library(normalizers.Precompiled, charsmap)
+    return normalizer
+
+
 def _read_fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """The numbered fields of a protocol buffer message: integers and byte strings."""
-    place = 0
+    place = num_fields = 0
     while place < len(message):
+        if (num_fields := num_fields + 1) > _MAX_FIELDS:
+            raise ValueError("too many fields")
         key, place = _read_varint(message, place)
         wire_type = key & 7
         length, place = _read_varint(message, place) if wire_type in (0, 2) else ({1: 8, 5: 4}[wire_type], place)

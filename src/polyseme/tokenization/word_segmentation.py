@@ -14,7 +14,7 @@ from polyseme.arrays import Integers
 from polyseme.corpora.scripts import IDEOGRAPHS
 from polyseme.corpora.utf16_text import Utf16Text
 from polyseme.errors import ConfigError
-from polyseme.system.atomic_io import cache_folder
+from polyseme.system.cache import cache_folder
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +101,6 @@ def load_segmenter(name: str, *, quiet: bool = False) -> Callable[[str], Iterabl
             import jieba
         jieba.setLogLevel(logging.WARNING)
         segmenter = jieba.Tokenizer()
-        cache_folder().mkdir(parents=True, exist_ok=True)
         segmenter.tmp_dir = str(cache_folder())  # where other users cannot plant a dictionary
         return segmenter.cut  # type: ignore[no-any-return]
     return list if quiet else _split_characters

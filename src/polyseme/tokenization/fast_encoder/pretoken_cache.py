@@ -49,8 +49,8 @@ class PretokenCache:
 
     def _clear(self, min_capacity: int = 0) -> None:
         self.index = HashIndex(min_capacity)
-        self.firsts = np.empty(self.index.capacity, np.int32)  # offset in `tokens` of each row
-        self.counts = np.empty(self.index.capacity, np.int32)  # tokens of each row
+        self.firsts = np.empty(self.index.capacity, np.int32)  # offset in `tokens` of each entry
+        self.counts = np.empty(self.index.capacity, np.int32)  # number of tokens of each entry
         self.tokens: Integers = np.empty(0, np.uint32)
 
     def encode(self, text: Utf16Text) -> tuple[Integers, Integers] | None:
