@@ -2,6 +2,7 @@
 
 import difflib
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
@@ -22,13 +23,14 @@ class Config(BaseModel):
             raise ConfigError(f"{group} is a group of settings; write {group}.setting = value")
         for name in values:
             if name not in cls.model_fields:
-                raise ConfigError(f"unknown setting {group}.{name}{suggest_name(name, cls.model_fields, group)}")
+                raise ConfigError(f"unknown setting {group}.{name:.60}{suggest_name(name, cls.model_fields, group)}")
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
             first = error.errors()[0]
             setting = ".".join([group, *map(str, first["loc"])])
-            raise ConfigError(f"{setting}: {plain_message(first['msg'])} (it was {first['input']!r:.60})") from None
+            value = f" (it was {first['input']!r:.60})" if first["loc"] else ""
+            raise ConfigError(f"{setting}: {plain_message(first['msg'])}{value}") from None
 
     def digest(self) -> str:
         """A short hash of all settings."""
@@ -54,6 +56,7 @@ def suggest_name(name: str, known: Iterable[str], group: str = "") -> str:
 
 
 def plain_message(message: str) -> str:
-    """A validation message of pydantic without its prefixes."""
-    message = message.removeprefix("Value error, ").removeprefix("Input ")
+    """A validation message of pydantic in our words."""
+    message = message.removeprefix("Value error, ").replace(" after validation", "")
+    message = re.sub("^(Input|List|Tuple|Set|Dictionary|String) (?=should )", "", message)
     return message[0].lower() + message[1:]

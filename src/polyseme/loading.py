@@ -19,12 +19,13 @@ from polyseme.system.hardware import keep_freed_memory
 from polyseme.tasks import FineTuningObjective, build_finetuning_objective
 from polyseme.tokenization.config import SpecialTokens
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.finetune_recipe import FineTuningRecipe, parse_tasks, read_recipe
-from polyseme.training.finetuning import LABELS, SCORES
+from polyseme.training.finetune_recipe import FineTuningRecipe, read_recipe
+from polyseme.training.finetuning import FineTuningScores, read_labels
 from polyseme.training.presets import read_preset
 from polyseme.training.recipe import RECIPE, Recipe
 from polyseme.training.storage.history import read_history
-from polyseme.training.storage.model_dir import WEIGHTS, ModelFiles, changed_files, meta_device, open_model, read_json
+from polyseme.training.storage.manifest import find_changes, verify_directory
+from polyseme.training.storage.model_dir import WEIGHTS, ModelFiles, meta_device, open_model
 
 _WEIGHT_TYPES = ("float32", "int8")
 # Stands in for a missing tokenizer, so that the heads load all the same.
@@ -53,7 +54,7 @@ class WordVectorModel(Pretrained):
         return vars(self).setdefault(name, encoder.eval())
 
 
-def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
+def load(path: str | Path, *, weights: str = "float32", verify: bool = True) -> Pretrained:
     """Load a model.
 
     Args:
@@ -61,6 +62,8 @@ def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
             "hf:NAME" for a model of the Hugging Face Hub.
         weights: "float32"; or "int8" for quantized matrices, which take a quarter of the memory and generate text three
             times as fast.
+        verify: Whether to compare the checksums of the files with the manifest of the directory, not only their sizes.
+            A checksum is computed once per file.
 
     Returns:
         The model with all its verbs.
@@ -78,7 +81,7 @@ def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
         siblings = [p.name for p in folder.parent.iterdir()] if folder.parent.is_dir() else []
         hint = did_you_mean(folder.name, siblings)
         raise CheckpointError(f"{folder} does not exist{hint or '; check the path'}")
-    model = WordVectorModel.open(folder) if folder.is_file() else _open_directory(folder)
+    model = WordVectorModel.open(folder) if folder.is_file() else _open_directory(folder, verify)
     if weights == "int8":
         if model.encoder.uses_characters:
             raise ConfigError(f"{model.family} models cannot be quantized to int8; load with float32 weights")
@@ -86,7 +89,8 @@ def load(path: str | Path, *, weights: str = "float32") -> Pretrained:
     return model
 
 
-def _open_directory(folder: Path) -> Pretrained:
+def _open_directory(folder: Path, verify: bool) -> Pretrained:
+    verify_directory(folder, hashes=verify)
     recipe = read_recipe(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
         verb = "adapt" if recipe.training.base_model else "pretrain"
@@ -123,7 +127,7 @@ def _heads(
     folder: Path, recipe: Recipe | FineTuningRecipe | None, files: ModelFiles, specials: SpecialTokens
 ) -> JointObjective:
     if isinstance(recipe, FineTuningRecipe):
-        return build_finetuning_objective(parse_tasks(read_json(folder / LABELS)), recipe.finetuning, files.encoder)
+        return build_finetuning_objective(read_labels(folder, recipe), recipe.finetuning, files.encoder)
     if recipe:
         return build_objective(recipe.objective, files.encoder, specials)
     settings = read_preset(files.family, "base")["objective"]
@@ -143,11 +147,16 @@ def _fetch(name: str) -> Path:
         ) from error
 
 
-def describe(folder: Path) -> dict[str, Any]:
-    """Describe a model directory, a run directory or a file of word vectors without loading weights."""
+def describe(folder: Path, *, verify: bool = True) -> dict[str, Any]:
+    """Describe a model directory, a run directory or a file of word vectors without loading weights.
+
+    With `verify`, a directory whose files differ from its manifest is an error; `changed` lists them otherwise.
+    """
     if folder.is_file():
         model = load(folder)
         return _describe_encoder(folder, model.family, model.encoder)
+    if verify:
+        verify_directory(folder)
     recipe = read_recipe(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
         return {"folder": str(folder), "family": recipe.family, "state": "unfinished", "recipe": recipe.dump()}
@@ -155,7 +164,7 @@ def describe(folder: Path) -> dict[str, Any]:
     facts = _describe_encoder(folder, files.family, files.encoder) | {
         "tensors": len(files.shapes),
         "transformers": files.encoder.hf_mapping.model_type if files.encoder.hf_mapping else None,
-        "changed": changed_files(folder),
+        "changed": list(find_changes(folder)),
     }
     if recipe:
         facts |= {"budget": recipe.training.budget, "tokenizer": recipe.tokenizer.model_dump()}
@@ -163,13 +172,16 @@ def describe(folder: Path) -> dict[str, Any]:
         facts |= {"corpus": recipe.data.corpus, "objective": recipe.objective.model_dump()}
     if isinstance(recipe, FineTuningRecipe):
         facts |= {"train": recipe.data.train, "base": recipe.training.base_model}
-        facts |= {"finetuning": recipe.finetuning.model_dump(), "tasks": read_json(folder / LABELS)}
+        facts |= {
+            "finetuning": recipe.finetuning.model_dump(),
+            "tasks": {name: task.model_dump(mode="json") for name, task in read_labels(folder, recipe).items()},
+        }
     if rows := read_history(folder):
         last, dev = rows[-1], next((row["dev"] for row in reversed(rows) if "dev" in row), None)
         facts |= {"steps": last["step"], "tokens": last["tokens"], "seconds": last["seconds"], "dev": dev}
     if isinstance(recipe, FineTuningRecipe):
-        scores = read_json(folder / SCORES)
-        facts |= {"dev": scores["dev"], "layers": scores.get("layers")}
+        scores = FineTuningScores.read(folder)
+        facts |= {"dev": scores.dev, "layers": scores.layers}
     return facts
 
 

@@ -22,7 +22,9 @@ from polyseme.evaluation.suites import SuiteConfig, run_suite
 from polyseme.inference.model import LoadedModel
 from polyseme.objectives.translation import Translation
 from polyseme.tokenization.config import SpecialTokens
-from polyseme.training.storage.model_dir import write_model
+from polyseme.training.storage.manifest import write_manifest
+from polyseme.training.storage.model_dir import CONFIG, WEIGHTS, write_model
+from polyseme.training.storage.run_dir import SAVED_TOKENIZER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +43,7 @@ class Pretrained(LoadedModel):
             translation model the cross-attention too. A notebook displays them; `.page()` is an HTML page.
 
         Example:
+            >>> import polyseme as ps
             >>> attention = ps.load("runs/bert").attention("The bank of the river was steep.")
             >>> html = attention.page()
         """
@@ -71,6 +74,7 @@ class Pretrained(LoadedModel):
             self-similarity (Ethayarajh, 2019).
 
         Example:
+            >>> import polyseme as ps
             >>> senses = ps.load("runs/bert").senses("bank", "town")
             >>> [layer.metrics["accuracy"] for layer in senses.layers]
         """
@@ -101,6 +105,7 @@ class Pretrained(LoadedModel):
             A result per task: scalar-mix weights, centre of gravity, and the gain of each layer over those below it.
 
         Example:
+            >>> import polyseme as ps
             >>> results = ps.load("runs/bert").probe("train.conllu", task="pos", dev="dev.conllu")
         """
         config = ProbeConfig.parse(settings, group="probe")
@@ -125,6 +130,7 @@ class Pretrained(LoadedModel):
             Metrics with their standard errors and the number of items that the vocabulary covers.
 
         Example:
+            >>> import polyseme as ps
             >>> results = ps.load("runs/skipgram").evaluate("wordsim353.tsv", suite="words")
         """
         return run_suite(self, Path(data), suite, SuiteConfig.parse(settings, group="evaluate"))
@@ -141,6 +147,7 @@ class Pretrained(LoadedModel):
             An answer per text.
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/gpt2")
             >>> answer, = model.ask(["What do bakers sell?"], task="choose", choices=("bread", "money"))
         """
@@ -160,6 +167,7 @@ class Pretrained(LoadedModel):
             The metrics of the task by name, such as accuracy and macro F1.
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/bert-reviews")
             >>> accuracy = model.score_task("test.tsv")["accuracy"]
         """
@@ -173,6 +181,7 @@ class Pretrained(LoadedModel):
             folder: A new or empty directory.
 
         Example:
+            >>> import polyseme as ps
             >>> ps.load("vectors.bin").save("models/vectors")
         """
         if not self.encoder.uses_characters and not isinstance(self.encoder.tokens.weight, Tensor):
@@ -185,6 +194,7 @@ class Pretrained(LoadedModel):
         write_model(folder, family=self.family, encoder=self.encoder, heads=self.objective, extra=extra)
         if self.tokenizer:
             self.tokenizer.save(folder, max_length=self.encoder.config.max_length)
+        write_manifest(folder, [CONFIG, WEIGHTS, *SAVED_TOKENIZER])
 
     def export(
         self, path: str | Path, *, to: str = "onnx", texts: Sequence[str] | None = None
@@ -202,6 +212,7 @@ class Pretrained(LoadedModel):
             The path of the file, and for graphs the largest difference and smallest cosine found.
 
         Example:
+            >>> import polyseme as ps
             >>> path, parity = ps.load("runs/bert").export("graphs/bert", to="onnx")
         """
         return export_model(self, Path(path), to, texts=texts)

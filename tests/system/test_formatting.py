@@ -1,6 +1,13 @@
 import pytest
 
-from polyseme.system.formatting import enumerate_words, format_bytes, format_clock, format_count, format_duration
+from polyseme.system.formatting import (
+    enumerate_words,
+    format_bytes,
+    format_clock,
+    format_count,
+    format_duration,
+    format_number_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +35,10 @@ def test_clock(seconds, text):
 )
 def test_bytes(num_bytes, text):
     assert format_bytes(num_bytes) == text
+
+
+def test_numbers_of_things():
+    assert [format_number_of(count, "step") for count in (0, 1, 1200)] == ["0 steps", "1 step", "1,200 steps"]
 
 
 def test_enumerations():

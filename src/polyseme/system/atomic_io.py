@@ -3,11 +3,11 @@
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from polyseme.errors import PolysemeError
+from polyseme.errors import CheckpointError, PolysemeError
 from polyseme.system.formatting import format_bytes
 
 
@@ -69,6 +69,18 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def check_new_folder(folder: Path, *, ignored: Collection[str] = ()) -> Path:
+    """Raise an error unless a folder is new or empty, and writable; return it or the parent that exists."""
+    if folder.exists() and not folder.is_dir():
+        raise CheckpointError(f"{folder} is a file; choose another --out")
+    existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise CheckpointError(f"{folder} cannot be created: {existing} is not writable; choose another --out")
+    if folder.is_dir() and any(path.name not in ignored and path.suffix != ".part" for path in folder.iterdir()):
+        raise CheckpointError(f"{folder} is not empty; choose another --out")
+    return existing
+
+
 def remove_partial_files(folder: Path) -> None:
     """Delete what a crashed process left in a folder; call this only while no other process writes there."""
     for path in [*folder.glob(".*.part"), *folder.glob(".tmp??????")]:  # ours, and those of the safetensors library
@@ -81,10 +93,3 @@ def require_space(folder: Path, num_bytes: int, kind: Callable[[str], PolysemeEr
     if free < num_bytes * 1.1:
         needed = f"{format_bytes(num_bytes)} and {format_bytes(free)} are free"
         raise kind(f"{folder} needs {needed}; make room or choose another disk")
-
-
-def cache_folder() -> Path:
-    """The folder of cached tokenizers, token stores and samples: $POLYSEME_CACHE, or one in the user's cache."""
-    if chosen := os.environ.get("POLYSEME_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "polyseme"

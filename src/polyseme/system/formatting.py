@@ -11,6 +11,11 @@ def format_count(count: float) -> str:
     return f"{count:.0f}"
 
 
+def format_number_of(count: int, noun: str) -> str:
+    """A number of things: 1 step, 1,200 steps."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def format_duration(seconds: float) -> str:
     """A duration in milliseconds, seconds, minutes or hours."""
     if seconds < 0.0995:

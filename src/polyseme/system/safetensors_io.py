@@ -14,6 +14,7 @@ from torch import Tensor
 from polyseme.errors import CheckpointError
 from polyseme.system.formatting import format_bytes
 from polyseme.system.io_errors import readable
+from polyseme.system.regular_files import open_regular
 
 _MAX_HEADER = 8_000_000
 _MAX_TENSORS = 20_000
@@ -27,7 +28,7 @@ Shapes = dict[str, tuple[int, ...]]
 def read_shapes(path: Path) -> Shapes:
     """The shapes of the tensors in a file, after checking its header against its size."""
     try:
-        with readable(path, kind=CheckpointError), path.open("rb") as file:
+        with readable(path, kind=CheckpointError), open_regular(path) as file:
             size = path.stat().st_size
             start = file.read(8)
             header_length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0

@@ -43,10 +43,10 @@ def step_of(folder):
     if loaded is None:
         return None
     state, manifest = loaded
-    step = manifest["step"]
+    step = manifest.step
     expected = state_of(step)
     assert state.values == expected.values
-    assert manifest["fingerprint"] == PRINT
+    assert manifest.fingerprint == PRINT
     assert {group: set(tensors) for group, tensors in state.tensors.items()} == {
         group: set(tensors) for group, tensors in expected.tensors.items()
     }
@@ -252,6 +252,42 @@ def test_last_two_and_best_checkpoints_remain(tmp_path):
     assert remaining(tmp_path) == [9, 10, 11]
 
 
+def best_of(folder):
+    return load_checkpoint(folder, best=True)[1].step
+
+
+def test_the_first_of_several_best_checkpoints_counts(tmp_path):
+    """Wherever the run was interrupted, which leaves checkpoints at other steps."""
+    for step, loss in [(10, 2.0), (20, 1.0), (30, 1.0), (40, 1.5)]:
+        save(tmp_path / "whole", step, dev_loss=loss)
+        save(tmp_path / "interrupted", step - 1)
+        save(tmp_path / "interrupted", step, dev_loss=loss)
+        assert best_of(tmp_path / "whole") == best_of(tmp_path / "interrupted") == min(step, 20)
+
+
+def test_a_damaged_best_checkpoint_is_an_error(tmp_path):
+    for step, loss in [(1, 2.0), (2, 1.0), (3, 1.5), (4, 1.2)]:
+        save(tmp_path, step, dev_loss=loss)
+    assert best_of(tmp_path) == 2
+    weights = tmp_path / "0000002" / "weights.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match=r"best checkpoint.*damaged"):
+        load_checkpoint(tmp_path, best=True)
+    shutil.rmtree(weights.parent)
+    with pytest.raises(CheckpointError, match="best checkpoint"):
+        load_checkpoint(tmp_path, best=True)
+    assert load_checkpoint(tmp_path)[1].step == 4
+    save(tmp_path, 5, dev_loss=0.5)
+    assert best_of(tmp_path) == 5
+
+
+def test_without_a_finite_dev_loss_the_last_checkpoint_is_the_best(tmp_path):
+    for step in (1, 2):
+        save(tmp_path, step, dev_loss=float("nan"))
+    assert best_of(tmp_path) == 2
+
+
 def test_invalid_checkpoints_do_not_displace_valid_ones(tmp_path):
     """A run that resumed from before two invalid checkpoints must not delete new ones in their favour."""
     for step in (15, 20, 25):
@@ -383,7 +419,7 @@ def test_changed_fingerprint_is_reported(run, caplog):
 
 def test_fingerprint():
     found = fingerprint(data="a", recipe="b")
-    assert set(found) == {"torch", "threads", "cores", "capability", "processes", "dtype", "data", "recipe"}
+    assert set(found) == {"torch", "threads", "cores", "capability", "dtype", "data", "recipe"}
     assert json.loads(json.dumps(found)) == found
     assert found != fingerprint(data="c", recipe="b") and found != fingerprint(data="a", recipe="c")
     before = torch.get_num_threads()
@@ -401,7 +437,7 @@ def test_learner_checkpoint_round_trip_is_exact(tmp_path, tiny):
     save_checkpoint(tmp_path, learner.state(), step=3, fingerprint=PRINT)
     state, manifest = load_checkpoint(tmp_path)
     expected = learner.state()
-    assert state.values == expected.values and manifest["step"] == 3
+    assert state.values == expected.values and manifest.step == 3
     for group, tensors in expected.tensors.items():
         assert state.tensors[group].keys() == tensors.keys()
         assert all(torch.equal(state.tensors[group][name], tensor) for name, tensor in tensors.items())

@@ -23,6 +23,7 @@ from polyseme.training.optimization.lr_schedules import learning_rate_at, length
 from polyseme.training.optimization.optimizer_config import TrainingConfig, has_weight_decay
 from polyseme.training.recipe import RECIPE, Recipe
 from polyseme.training.storage.history import HISTORY, read_history
+from polyseme.training.storage.manifest import MANIFEST
 from polyseme.training.storage.run_dir import LOCK, RunDirectory, check_unused
 
 
@@ -126,7 +127,7 @@ def test_start_after_an_early_kill(create, tmp_path, any_tiny, num_files):
         (folder / ".tmpAb3dE9").unlink()
     create()
     assert sorted(path.name for path in folder.iterdir()) == sorted(
-        [LOCK, RECIPE, "tokenizer.json", "tokenizer_config.json"]
+        [LOCK, RECIPE, MANIFEST, "tokenizer.json", "tokenizer_config.json"]
     )
     assert Recipe.load(folder) == any_tiny.recipe
 

@@ -6,22 +6,52 @@ import logging
 import math
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ConfigDict, Field
 
+from polyseme.config import Config
 from polyseme.errors import CheckpointError
 from polyseme.learner import LearnerState
 from polyseme.system.atomic_io import atomic_folder, require_space, sha256
 from polyseme.system.hardware import num_cores
-from polyseme.system.safetensors_io import read_tensors, write_tensors
+from polyseme.system.safetensors_io import Shapes, read_shapes, read_tensors, write_tensors
+from polyseme.training.storage.manifest import MANIFEST, FileName, FileRecord, Sha256
+from polyseme.training.storage.model_dir import read_json, read_record
 
 logger = logging.getLogger(__name__)
 
-MANIFEST = "manifest.json"
 _NUM_RECENT = 2
+_WEIGHTS = "weights.safetensors"
+
+
+class Validation(Config):
+    """The loss of a validation, by which the best checkpoint is selected."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=True)
+
+    step: int = Field(ge=0)
+    loss: float
+
+
+class CheckpointManifest(Config):
+    """The contents of a checkpoint beside its tensors."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=True)
+
+    step: int = Field(ge=0)
+    values: dict[str, int | float]  # of the learner
+    files: dict[FileName, Sha256]
+    dev_loss: float | None
+    validations: list[Validation] = Field(default_factory=list)  # of the run so far
+    best: int | None = None  # step of the checkpoint with the lowest dev loss so far
+    fingerprint: dict[str, int | str]
+    history: FileRecord | None = None  # the rows of the history so far
+    sha256: Sha256  # of all that is above
 
 
 def fingerprint(*, data: str, recipe: str) -> dict[str, Any]:
@@ -31,7 +61,6 @@ def fingerprint(*, data: str, recipe: str) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "cores": num_cores(),
         "capability": torch.backends.cpu.get_cpu_capability(),
-        "processes": 1,
         "dtype": "float32",
         "data": data,
         "recipe": recipe,
@@ -39,7 +68,14 @@ def fingerprint(*, data: str, recipe: str) -> dict[str, Any]:
 
 
 def save_checkpoint(
-    folder: Path, state: LearnerState, *, step: int, fingerprint: Mapping[str, Any], dev_loss: float | None = None
+    folder: Path,
+    state: LearnerState,
+    *,
+    step: int,
+    fingerprint: Mapping[str, Any],
+    dev_loss: float | None = None,
+    validations: Sequence[Validation] = (),
+    history: FileRecord | None = None,
 ) -> Path:
     """Write a checkpoint, and delete all but the last two and the best."""
     folder.mkdir(exist_ok=True)
@@ -48,6 +84,7 @@ def save_checkpoint(
     path = folder / f"{step:07d}"
     if path.exists():  # invalid, or of the same step
         shutil.rmtree(path)
+    best = _best_step(folder, step, dev_loss)
     with atomic_folder(path) as partial:
         for group, tensors in state.tensors.items():
             if tensors:  # the optimizer has none before the first step
@@ -57,30 +94,86 @@ def save_checkpoint(
             "values": state.values,
             "files": {file.name: sha256(file) for file in sorted(partial.iterdir())},
             "dev_loss": dev_loss,
+            "validations": [validation.model_dump() for validation in validations],
+            "best": best,
             "fingerprint": dict(fingerprint),
+            "history": history and history.model_dump(),
         }
         manifest["sha256"] = _digest(manifest)
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
-    _prune(folder, path)
+    _prune(folder, path, best)
     return path
 
 
-def load_checkpoint(folder: Path, *, best: bool = False) -> tuple[LearnerState, dict[str, Any]] | None:
+def load_checkpoint(folder: Path, *, best: bool = False) -> tuple[LearnerState, CheckpointManifest] | None:
     """Load the last valid checkpoint, or the one with the best validation, and its manifest; None without any."""
-    paths = _paths(folder)[::-1]
-    for path in sorted(paths, key=_dev_loss) if best else paths:
+    found = find_best_checkpoint(folder) if best else _find_last(folder)
+    if found is None:
+        return None
+    path, manifest = found
+    tensors = {name.removesuffix(".safetensors"): read_tensors(path / name) for name in manifest.files}
+    return LearnerState(tensors=tensors, values=manifest.values), manifest
+
+
+def find_best_checkpoint(folder: Path) -> tuple[Path, CheckpointManifest] | None:
+    """The checkpoint with the best validation, or else the last valid one; an error if the best one is damaged."""
+    last = _find_last(folder)
+    if last is None or last[1].best is None:
+        return last
+    path = folder / f"{last[1].best:07d}"
+    try:
+        return path, _verify(path)
+    except (OSError, CheckpointError) as error:
+        raise CheckpointError(
+            f"the best checkpoint of the run is damaged ({error}); restore it, or start a new run elsewhere"
+        ) from None
+
+
+def _find_last(folder: Path) -> tuple[Path, CheckpointManifest] | None:
+    """The last valid checkpoint."""
+    for path in _paths(folder)[::-1]:
         try:
-            manifest = json.loads((path / MANIFEST).read_text())
-            if _digest(manifest) != manifest["sha256"]:
-                raise CheckpointError(f"{path / MANIFEST} is damaged")
-            for name, digest in manifest["files"].items():
-                if sha256(path / name) != digest:
-                    raise CheckpointError(f"{path / name} is damaged")
-            tensors = {name.removesuffix(".safetensors"): read_tensors(path / name) for name in manifest["files"]}
-            return LearnerState(tensors=tensors, values=manifest["values"]), manifest
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, CheckpointError) as error:
-            logger.warning("checkpoint %s cannot be used (%s); trying an earlier one", path, error)
+            return path, _verify(path)
+        except (OSError, CheckpointError) as error:
+            _warn(path, error)
     return None
+
+
+def _verify(path: Path) -> CheckpointManifest:
+    """The manifest of a checkpoint, after comparing the checksums of its files."""
+    manifest = _parse_manifest(path)
+    for name, digest in manifest.files.items():
+        if sha256(path / name) != digest:
+            raise CheckpointError(f"{path / name} is damaged")
+    return manifest
+
+
+def checkpoint_shapes(folder: Path) -> Shapes | None:
+    """The shapes of the weights in the last checkpoint that has some; None without any."""
+    for path in _paths(folder)[::-1]:
+        with suppress(CheckpointError):
+            return read_shapes(path / _WEIGHTS)
+    return None
+
+
+def _read_manifest(path: Path) -> CheckpointManifest | None:
+    """The manifest of a checkpoint; None, with a warning, if it is damaged."""
+    try:
+        return _parse_manifest(path)
+    except CheckpointError as error:
+        _warn(path, error)
+        return None
+
+
+def _parse_manifest(path: Path) -> CheckpointManifest:
+    manifest = read_record(CheckpointManifest, path / MANIFEST)
+    if _digest(read_json(path / MANIFEST)) != manifest.sha256:
+        raise CheckpointError(f"{path / MANIFEST} is damaged")
+    return manifest
+
+
+def _warn(path: Path, error: Exception) -> None:
+    logger.warning("checkpoint %s cannot be used (%s)", path, error)
 
 
 def _paths(folder: Path) -> list[Path]:
@@ -96,21 +189,22 @@ def _digest(manifest: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def _prune(folder: Path, newest: Path) -> None:
+def _prune(folder: Path, newest: Path, best: int | None) -> None:
     paths = _paths(folder)
     for path in paths[paths.index(newest) + 1 :]:  # later ones, which could not be read when the run resumed
         shutil.rmtree(path, ignore_errors=True)
-    paths = paths[: paths.index(newest) + 1]
-    losses = {path: _dev_loss(path) for path in paths}
-    best = min(paths, key=lambda path: losses[path])
-    for path in paths[:-_NUM_RECENT]:
-        if path != best or losses[path] == math.inf:
+    for path in paths[: paths.index(newest) + 1][:-_NUM_RECENT]:
+        if int(path.name) != best:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _dev_loss(path: Path) -> float:
-    try:
-        loss = float(json.loads((path / MANIFEST).read_text())["dev_loss"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return math.inf
-    return loss if math.isfinite(loss) else math.inf
+def _best_step(folder: Path, step: int, dev_loss: float | None) -> int | None:
+    """The step of the checkpoint with the lowest finite dev loss up to a new one; the first of several.
+
+    The last of several would depend on where a run was interrupted, because older checkpoints are deleted.
+    """
+    earlier = [path for path in _paths(folder) if int(path.name) < step]
+    manifests = [manifest for path in earlier if (manifest := _read_manifest(path))]
+    losses = {manifest.step: manifest.dev_loss for manifest in manifests} | {step: dev_loss}
+    finite = {number: loss for number, loss in losses.items() if loss is not None and math.isfinite(loss)}
+    return min(finite, key=finite.__getitem__, default=None)

@@ -11,6 +11,7 @@ from polyseme.system.atomic_io import write_file
 from polyseme.training.finetune_recipe import FineTuningRecipe
 from polyseme.training.recipe import Recipe
 from polyseme.training.storage.history import read_history
+from polyseme.training.usage_example import UsageExample
 
 _METRICS = {
     "masked_lm": "masked-token loss (nats/token)",
@@ -32,17 +33,10 @@ _METRICS = {
     "bits_per_character": "bits per character",
 }
 
-# A call and a command to start with, by objective.
-_EXAMPLES = {
-    "masked_lm": ('model.fill("The [MASK] barked.")', "fill", "The [MASK] barked."),
-    "causal_lm": ('model.generate("The")', "generate", "The"),
-    "awd_lm": ('model.generate("The")', "generate", "The"),
-    "translation": ('model.translate("A man is sleeping.")', "translate", "A man is sleeping."),
-}
-_DEFAULT_EXAMPLE = ('model.embed(["a sentence", "another one"])', "embed", "a sentence")
 
-
-def write_card(folder: Path, recipe: Recipe, store: TokenStore, encoder: Encoder, command: str) -> None:
+def write_card(
+    folder: Path, recipe: Recipe, store: TokenStore, encoder: Encoder, example: UsageExample, command: str
+) -> None:
     """Write the card of a pretrained or adapted model, from its recipe and history."""
     rows = read_history(folder)
     last = rows[-1] if rows else {}
@@ -50,7 +44,6 @@ def write_card(folder: Path, recipe: Recipe, store: TokenStore, encoder: Encoder
     base = recipe.training.base_model
     origin = f"Adapted with Polyseme from `{Path(base).name}` (`{base}`)" if base else "Pretrained with Polyseme"
     sizes = ", ".join(f"{name} {value}" for name, value in recipe.model.model_dump().items())
-    call, verb, text = _EXAMPLES.get(recipe.objective.kind, _DEFAULT_EXAMPLE)
     _write(
         folder,
         encoder,
@@ -63,8 +56,8 @@ Training: {last.get("tokens", 0):,} tokens in {last.get("step", 0):,} steps and 
 
 Model: {sizes}.""",
         evaluation=_table({_metric_name(name): value for name, value in dev.items()}) or "No dev text was given.",
-        call=call,
-        command=f"polyseme {verb} {shlex.quote(str(folder))} {shlex.quote(text)}",
+        call=f"model.{example.verb}({example.text!r})",
+        command=f"polyseme {example.verb} {shlex.quote(str(folder))} {shlex.quote(example.text)}",
         made_by=command,
         limitations="The model reflects its training text, including its errors and biases.",
     )

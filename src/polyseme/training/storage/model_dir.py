@@ -9,27 +9,30 @@ import logging
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from polyseme.config import suggest_name
+from polyseme.config import Config, suggest_name
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.families import FAMILIES
-from polyseme.models.base import Encoder
-from polyseme.system.atomic_io import sha256, sync_file, write_file
+from polyseme.models.base import Encoder, ModelConfig
+from polyseme.system.atomic_io import sync_file, write_file
 from polyseme.system.io_errors import readable
+from polyseme.system.regular_files import read_regular
 from polyseme.system.safetensors_io import Shapes, read_shapes, read_tensors, write_tensors
 
 logger = logging.getLogger(__name__)
 
-CONFIG, WEIGHTS, MANIFEST = "config.json", "model.safetensors", "manifest.json"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+ConfigT = TypeVar("ConfigT", bound=Config)
+
 _PREFIX = "polyseme-"
 _MAX_CONFIG = 1_000_000
 _MAX_SHARED_LAYERS = 100  # that share their weights
@@ -141,35 +144,29 @@ def open_model(folder: Path, *, family: str | None = None) -> ModelFiles:
         known = encoder_class.Config.model_fields
         settings = hf_mapping.settings_from(config) if hf_mapping else {k: v for k, v in config.items() if k in known}
         sizes = encoder_class.Config.parse(settings, group=CONFIG)
-        # A billion layers take forever to build, even on the meta device.
-        if getattr(sizes, "num_layers", 0) > max(len(shapes), _MAX_SHARED_LAYERS):
-            raise ConfigError(f"{CONFIG} has more layers than {WEIGHTS} has weights")
-        with meta_device():
-            encoder = encoder_class(sizes)
-        optional = hf_mapping.optional_weights if hf_mapping else ()
-        expected = sum(weight.numel() for name, weight in encoder.named_parameters() if name not in optional)
-        present = sum(map(math.prod, shapes.values()))
-        if expected > present:  # checked before heads of that size are built
-            raise ConfigError(f"{CONFIG} describes {expected:,} parameters and {WEIGHTS} has {present:,}")
+        encoder = outline_encoder(family, sizes, shapes)
     except ConfigError as error:
-        raise CheckpointError(f"{folder}: {error}") from None
-    except (TypeError, RuntimeError, OverflowError):  # raised by torch for impossible sizes
-        raise CheckpointError(f"{folder}: {CONFIG} is invalid; save or download it again") from None
+        raise CheckpointError(f"{folder / CONFIG}: {error}; use the files of one model") from None
     return ModelFiles(folder=folder, family=family, encoder=encoder, shapes=shapes)
 
 
-def write_manifest(folder: Path, names: Iterable[str]) -> None:
-    """Write the checksums of files."""
-    hashes = {name: sha256(folder / name) for name in names if (folder / name).exists()}
-    write_file(folder / MANIFEST, json.dumps({"files": hashes}, indent=2) + "\n")
-
-
-def changed_files(folder: Path) -> list[str]:
-    """Return the files whose checksum differs from the manifest; none without a manifest."""
-    if not (folder / MANIFEST).exists():
-        return []
-    hashes = read_json(folder / MANIFEST).get("files", {})
-    return [name for name, digest in hashes.items() if not (folder / name).exists() or sha256(folder / name) != digest]
+def outline_encoder(family: str, sizes: ModelConfig, shapes: Shapes) -> Encoder:
+    """Build an encoder on the meta device, after checking that saved weights of these shapes suffice for it."""
+    encoder_class = FAMILIES[family]
+    # A billion layers take forever to build, even on the meta device.
+    if getattr(sizes, "num_layers", 0) > max(len(shapes), _MAX_SHARED_LAYERS):
+        raise ConfigError("it has more layers than weights were saved")
+    try:
+        with meta_device():
+            encoder = encoder_class(sizes)
+    except (TypeError, RuntimeError, OverflowError):  # raised by torch for impossible sizes
+        raise ConfigError("the sizes of the model are too large") from None
+    optional = encoder.hf_mapping.optional_weights if encoder.hf_mapping else ()
+    expected = sum(weight.numel() for name, weight in encoder.named_parameters() if name not in optional)
+    present = sum(map(math.prod, shapes.values()))
+    if expected > present:  # checked before heads of that size are built
+        raise ConfigError(f"it describes {expected:,} parameters, and {present:,} were saved")
+    return encoder
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -178,14 +175,20 @@ def read_json(path: Path) -> dict[str, Any]:
         with readable(path, kind=CheckpointError):
             if not path.exists():
                 raise CheckpointError(f"{path.parent} has no {path.name}; give the directory of a model or run")
-            if path.stat().st_size > _MAX_CONFIG:
-                raise CheckpointError(f"{path} is too large for a config file; save or download it again")
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(read_regular(path, limit=_MAX_CONFIG))
     except (ValueError, RecursionError):
         raise CheckpointError(f"{path} is not JSON; save or download it again") from None
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} is not a JSON object; save or download it again")
     return content
+
+
+def read_record(kind: type[ConfigT], path: Path) -> ConfigT:
+    """Read a JSON file with a closed schema."""
+    try:
+        return kind.parse(read_json(path), group=path.name)
+    except ConfigError as error:
+        raise CheckpointError(f"{path.parent}: {error}; restore the file that the run wrote") from None
 
 
 def _family_of(model_type: str, folder: Path) -> str:
