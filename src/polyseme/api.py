@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -15,29 +14,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from polyseme.errors import ConfigError
+from polyseme.errors import CheckpointError, ConfigError
 from polyseme.loading import load
-from polyseme.models.cove import CoveConfig
 from polyseme.pretrained import Pretrained
 from polyseme.system.hardware import keep_freed_memory
 from polyseme.system.signals import graceful_shutdown
 from polyseme.training.base_model import BaseModel
 from polyseme.training.data_pipeline import sized_recipe
-from polyseme.training.finetune_recipe import plan_finetuning
+from polyseme.training.finetune_recipe import FineTuningRecipe, plan_finetuning
 from polyseme.training.finetuning import FineTuningSession
 from polyseme.training.labelled_data import Files, name_tasks
 from polyseme.training.pretrained_embeddings import PretrainedEmbeddings
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import RECIPE, Recipe
+from polyseme.training.recipe import RECIPE, Recipe, SavedRecipe
 from polyseme.training.resources import measure_size
+from polyseme.training.resuming import changed_budget
 from polyseme.training.session import TrainingSession, Watch
 from polyseme.training.sweep import SweepRun, parse_label_counts, plan_sweep, summarize
-
-logger = logging.getLogger(__name__)
 
 Paths = str | Path | Sequence[str | Path]
 Texts = Paths | Mapping[str, Paths]  # by language
 Labels = int | str | Sequence[int]
+
+_TEXTS = ("corpus", "dev", "target", "dev_target")
 
 Session = TypeVar("Session", bound=TrainingSession)
 
@@ -102,7 +101,9 @@ def pretrain(
         masking: What a masked language model masks as a whole: token, word, ngram or unit.
         settings: Any setting of the recipe, such as "training.learning_rate=3e-4".
         column: Column of the text in jsonl, csv, tsv and parquet.
-        resume: Resume the run in `out` if there is one; all other options are then those that it was started with.
+        resume: Resume the run in `out` if there is one, with its options. An option that differs from them is an error,
+            except a `budget` that is longer than what has been trained: all schedules, such as the learning rate, are
+            then those of a run with this budget from the last step on. A time replaces a time only.
 
     Returns:
         The trained model.
@@ -112,53 +113,65 @@ def pretrain(
         >>> model = ps.pretrain("bert", corpus="docstrings", size="tiny", budget="30s", out="runs/bert")
         >>> predictions = model.fill("The [MASK] is here.")
     """
-    return _train(
-        open_pretraining(
-            family,
-            out=out,
-            corpus=corpus,
-            dev=dev,
-            target=target,
-            dev_target=dev_target,
-            size=size,
-            budget=budget,
-            recipe=recipe,
-            seed=seed,
-            masking=masking,
-            settings=settings,
-            column=column,
-            resume=resume,
-        )
+    options = _given(
+        pretrain,
+        corpus=corpus,
+        dev=dev,
+        target=target,
+        dev_target=dev_target,
+        size=size,
+        budget=budget,
+        recipe=recipe,
+        seed=seed,
+        masking=masking,
+        settings=settings,
+        column=column,
     )
+    return _train(open_pretraining(family, out=out, resume=resume, **options))
 
 
 def open_pretraining(
-    family: str, *, out: str | Path, resume: bool = False, watch: Watch = nullcontext, **options: Any
+    family: str, *, out: str | Path, resume: bool = False, watch: Watch = nullcontext, **given: Any
 ) -> OpenedRun[PretrainingSession]:
-    """Start or resume the run of `pretrain`; `watch` surrounds the reading of the corpus."""
+    """Start or resume the run of `pretrain`.
+
+    Args:
+        family: The family.
+        out: Directory of the run.
+        resume: Resume the run in `out` if there is one.
+        watch: Context manager around reading the corpus.
+        given: Those other options of `pretrain` that were given; a resumed run must have the same.
+    """
     keep_freed_memory()
-    out, options = Path(out), _with_defaults(pretrain, options)
+    out, options = Path(out), _with_defaults(pretrain, given)
     command = _command_line(pretrain, family, options | {"out": out, "resume": resume})
     if resume and (out / RECIPE).exists():
         previous = Recipe.load(out)
         if previous.family != family or previous.training.base_model:
             raise _other_run(out, previous)
-        return OpenedRun(session=_resume(PretrainingSession, out, pretrain, options, watch), command=command)
+        budget = changed_budget(previous, out, _with_paths(given))
+        return OpenedRun(session=PretrainingSession.resume(out, budget=budget, watch=watch), command=command)
     recipe = _pretraining_recipe(family, options)
     session = PretrainingSession.start(recipe, out, vectors=open_recipe_embeddings(recipe), watch=watch)
     return OpenedRun(session=session, command=command)
 
 
 def estimate_pretraining(family: str, **options: Any) -> TrainingEstimate:
-    """Estimate the parameters, memory, steps and time of `pretrain` with these options; nothing is written.
+    """Estimate the parameters, memory, steps and time of `pretrain`, by measuring a few steps; nothing is written.
 
-    A few steps are measured on a sample of the corpus.
+    Args:
+        family: The family, as in `pretrain`.
+        **options: Any option of `pretrain` except `out` and `resume`.
+
+    Returns:
+        The numbers of parameters, steps and tokens, the memory in bytes, and the time in seconds after the corpus is
+        tokenized.
 
     Example:
         >>> import polyseme as ps
         >>> estimate = ps.estimate_pretraining("bert", corpus="docstrings", size="tiny", budget="30s")
         >>> estimate.parameters
-        1250000
+        239552
     """
     session, step_time = PretrainingSession.dry_run(_pretraining_recipe(family, _with_defaults(pretrain, options)))
     size = measure_size(session.recipe)
@@ -178,8 +191,7 @@ def _pretraining_recipe(family: str, options: Mapping[str, Any]) -> Recipe:
         options["size"],
         options["settings"],
         recipe=options["recipe"],
-        data={name: _paths(options[name]) for name in ("corpus", "dev", "target", "dev_target")}
-        | {"column": options["column"]},
+        data={name: _paths(options[name]) for name in _TEXTS} | {"column": options["column"]},
         training=_budget_and_seed(options),
         objective={"masking": masking, "stages": []} if masking else {},
     )
@@ -211,7 +223,8 @@ def adapt(
         seed: Seed of batches and dropout.
         settings: Any setting of the recipe, such as "training.learning_rate=3e-5".
         column: Column of the text in jsonl, csv, tsv and parquet.
-        resume: Resume the run in `out` if there is one.
+        resume: Resume the run in `out` if there is one, with its options; another `budget` extends it, as in
+            `pretrain`.
 
     Returns:
         The adapted model.
@@ -220,37 +233,37 @@ def adapt(
         >>> import polyseme as ps
         >>> model = ps.adapt("runs/bert", corpus="clinic.txt", new_words=100, budget="60s", out="runs/clinic")
     """
-    return _train(
-        open_adaptation(
-            model,
-            out=out,
-            corpus=corpus,
-            dev=dev,
-            budget=budget,
-            new_words=new_words,
-            seed=seed,
-            settings=settings,
-            column=column,
-            resume=resume,
-        )
+    options = _given(
+        adapt,
+        corpus=corpus,
+        dev=dev,
+        budget=budget,
+        new_words=new_words,
+        seed=seed,
+        settings=settings,
+        column=column,
     )
+    return _train(open_adaptation(model, out=out, resume=resume, **options))
 
 
 def open_adaptation(
-    model: str | Path, *, out: str | Path, resume: bool = False, watch: Watch = nullcontext, **options: Any
+    model: str | Path, *, out: str | Path, resume: bool = False, watch: Watch = nullcontext, **given: Any
 ) -> OpenedRun[PretrainingSession]:
-    """Start or resume the run of `adapt`; `watch` surrounds the reading of the corpus."""
+    """Start or resume the run of `adapt`, with the arguments of `open_pretraining`."""
     keep_freed_memory()
-    out, options = Path(out), _with_defaults(adapt, options)
+    out, options = Path(out), _with_defaults(adapt, given)
     command = _command_line(adapt, model, options | {"out": out, "resume": resume})
     if resume and (out / RECIPE).exists():
         previous = Recipe.load(out)
         if previous.training.base_model != _base_name(model):
             raise _other_run(out, previous)
-        return OpenedRun(session=_resume(PretrainingSession, out, adapt, options, watch), command=command)
+        budget = changed_budget(previous, out, _with_paths(given))
+        return OpenedRun(session=PretrainingSession.resume(out, budget=budget, watch=watch), command=command)
     base = open_base_model(model)
     data = {"corpus": _paths(options["corpus"]), "dev": _paths(options["dev"]), "column": options["column"]}
-    recipe = base.adaptation_recipe(options["settings"], data=data, training=_budget_and_seed(options))
+    recipe = base.adaptation_recipe(
+        options["settings"], data=data, training=_budget_and_seed(options), new_words=options["new_words"]
+    )
     session = PretrainingSession.start(recipe, out, base=base, num_words=options["new_words"], watch=watch)
     return OpenedRun(session=session, command=command)
 
@@ -279,8 +292,7 @@ def finetune(
         out: Directory of the run, new or empty.
         train: Labelled file (tsv, csv, jsonl, parquet, CoNLL or SQuAD); a mapping by task name for multi-task training.
         dev: Validation file, or files by task name; they select the best checkpoint and stop training early.
-        task: classify, pair, similarity, choice, tag or span, or a mapping by task name; inferred from the file by
-            default.
+        task: Kind of task, such as classify, pair or tag, or a mapping by task name; inferred from the file by default.
         method: Which weights are trained: full; frozen (the head only); mix (a scalar mix of frozen layers with a
             BiLSTM; Peters et al., 2018); gradual (gradual unfreezing; Howard and Ruder, 2018); cvt (cross-view
             training; Clark et al., 2018).
@@ -291,7 +303,8 @@ def finetune(
         seed: The first seed.
         columns: Columns under other names, such as {"text": "review"}; for tags by position, {"tag": "4"}.
         settings: Any setting of the recipe, such as "training.learning_rate=3e-5".
-        resume: Skip runs that are finished, and resume the one that is not.
+        resume: Skip runs that are finished, and resume the one that is not, with its options; another `budget` extends
+            all of them, as in `pretrain`.
 
     Returns:
         The fine-tuned model; of several runs, the last one.
@@ -303,19 +316,20 @@ def finetune(
         'positive'
     """
     runs = plan_finetuning_runs(out, labels=labels, seeds=seeds, seed=seed)
-    for opened in open_finetuning(
-        model,
-        runs,
+    options = _given(
+        finetune,
         train=train,
         dev=dev,
         task=task,
         method=method,
         unlabelled=unlabelled,
         budget=budget,
+        labels=labels,
+        seed=seed,
         columns=columns,
         settings=settings,
-        resume=resume,
-    ):
+    )
+    for opened in open_finetuning(model, runs, resume=resume, **options):
         _run_steps(opened)
     if len(runs) > 1:
         summarize(Path(out), runs)
@@ -325,23 +339,37 @@ def finetune(
 def plan_finetuning_runs(out: str | Path, *, labels: Labels = "all", seeds: int = 1, seed: int = 0) -> list[SweepRun]:
     """The runs of `finetune`, one per number of labels and seed."""
     counts = parse_label_counts(labels) if isinstance(labels, str) else [labels] if isinstance(labels, int) else labels
-    return plan_sweep(Path(out), counts, range(seed, seed + seeds))
+    runs = plan_sweep(Path(out), counts, range(seed, seed + seeds))
+    if len(runs) > 1 and (Path(out) / RECIPE).exists():
+        raise CheckpointError(f"{out} is a single run; omit --seeds and several --labels, or choose another --out")
+    return runs
 
 
 def open_finetuning(
-    model: str | Path, runs: Sequence[SweepRun], *, resume: bool = False, **options: Any
+    model: str | Path, runs: Sequence[SweepRun], *, resume: bool = False, **given: Any
 ) -> Iterator[OpenedRun[FineTuningSession]]:
-    """Start or resume the runs of `finetune` that are not finished, one after another."""
+    """Start or resume the runs of `finetune` that are not finished, one after another.
+
+    Args:
+        model: The model to fine-tune.
+        runs: The runs, with their labels and seeds.
+        resume: Resume runs that were started, and skip those that are finished.
+        given: Those other options of `finetune` that were given; a resumed run must have the same.
+    """
     keep_freed_memory()
     base: BaseModel | None = None
     for run in runs:
-        if resume and run.done:
-            continue
         of_run = {"out": run.folder, "labels": run.num_labels or "all", "seed": run.seed, "resume": resume}
-        options = _with_defaults(finetune, options | of_run)
+        options = _with_defaults(finetune, given | of_run)
         command = _command_line(finetune, model, options)
         if resume and (run.folder / RECIPE).exists():
-            yield OpenedRun(session=FineTuningSession.resume(run.folder), command=command)
+            previous = FineTuningRecipe.load(run.folder)
+            if previous.training.base_model != _base_name(model):
+                raise _other_run(run.folder, previous)
+            of_this_run = {name: of_run.get(name, value) for name, value in given.items()}
+            budget = changed_budget(previous, run.folder, of_this_run)
+            if budget or not run.done:
+                yield OpenedRun(session=FineTuningSession.resume(run.folder, budget=budget), command=command)
             continue
         if not options["train"]:
             raise ConfigError("finetune needs training data; name a labelled file with --train")
@@ -384,14 +412,15 @@ def open_embeddings(path: str | Path) -> PretrainedEmbeddings:
 
 def open_recipe_embeddings(recipe: Recipe) -> PretrainedEmbeddings | None:
     """Load the pretrained input embeddings that a recipe names, if it does (CoVe)."""
-    path = recipe.model.vectors if isinstance(recipe.model, CoveConfig) else ""
+    path = getattr(recipe.model, "vectors", "")
     return open_embeddings(path) if path else None
 
 
-def _other_run(out: Path, recipe: Recipe) -> ConfigError:
+def _other_run(out: Path, recipe: SavedRecipe) -> ConfigError:
     base = recipe.training.base_model
-    command = f"adapt {base}" if base else f"pretrain {recipe.family}"
-    return ConfigError(f"{out} is a run of polyseme {command}; resume it with that command")
+    verb = "finetune" if isinstance(recipe, FineTuningRecipe) else "adapt"
+    command = f"{verb} {base}" if base else f"pretrain {recipe.family}"
+    return ConfigError(f"{out} is a run of polyseme {command}; resume it with that command, or choose another --out")
 
 
 def _base_name(path: str | Path) -> str:
@@ -402,22 +431,26 @@ def _budget_and_seed(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"seed": options["seed"]} | ({"budget": options["budget"]} if options["budget"] else {})
 
 
+def _given(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
+    """The options of a call that are not at their default."""
+    parameters = inspect.signature(function).parameters
+    return {
+        name: value
+        for name, value in options.items()
+        if value != parameters[name].default and value not in (None, "", (), [], {})
+    }
+
+
+def _with_paths(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of pretraining, with lists of paths for texts."""
+    return {**options, **{name: _paths(options[name]) for name in _TEXTS if name in options}}
+
+
 def _with_defaults(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a call, with the defaults of the function for those that are not given."""
     bound = inspect.signature(function).bind_partial(**options)
     bound.apply_defaults()
     return bound.arguments
-
-
-def _resume(
-    kind: type[Session], out: Path, function: Callable[..., Any], options: Mapping[str, Any], watch: Watch
-) -> Session:
-    """Resume a run; options that are given again have no effect, which is reported."""
-    defaults = inspect.signature(function).parameters
-    ignored = [_flag(name) for name, value in options.items() if value and value != defaults[name].default]
-    if ignored:
-        logger.warning("resuming %s with its own recipe; %s ignored", out, ", ".join(ignored))
-    return kind.resume(out, watch=watch)
 
 
 def _train(opened: OpenedRun[Any]) -> Pretrained:

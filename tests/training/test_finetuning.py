@@ -15,7 +15,7 @@ import polyseme as ps
 from polyseme import CheckpointError, ConfigError, DataError
 from polyseme.api import open_base_model
 from polyseme.datasets.labelled_files import read_examples
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES
+from polyseme.tasks import TASKS
 from polyseme.tasks.inputs.input_formatter import InputFormatter
 from polyseme.training.finetune_recipe import FineTuningRecipe, epochs_for, plan_finetuning, tokens_read
 from polyseme.training.finetuning import LABELS, SCORES, FineTuningSession
@@ -236,7 +236,7 @@ def test_bi_encoder(models, family, tmp_path):
     answers = [[answer.score for answer in one.predict(pairs)] for one in (model, again)]
     assert answers[0] == pytest.approx(answers[1]) and answers[0][0] != pytest.approx(answers[0][1])
     formatter = InputFormatter(again.encoder, again.tokenizer, max_length=48)
-    for item in again.tasks["similarity"].instances(formatter, read_examples(train, EXAMPLE_TYPES["similarity"])):
+    for item in again.tasks["similarity"].instances(formatter, read_examples(train, TASKS["similarity"].Example)):
         assert len(item.rows) == 2
     assert json.loads((tmp_path / "out" / "config.json").read_text())["architectures"] == []
 
@@ -363,7 +363,7 @@ def test_sweep(models, files, tmp_path):
         run.folder.mkdir(parents=True)
         assert not run.done
         (run.folder / SCORES).write_text(
-            json.dumps({"step": 1, "examples": 64, "dev": {"selection_metric": number / 4}})
+            json.dumps({"step": 1, "examples": 64, "dev": {"selection_metric": number / 4}, "layers": {}})
         )
         assert run.done
     few, whole = summarize(tmp_path / "curve", runs)
@@ -391,7 +391,7 @@ def test_recipe_is_saved_completely(begin, models, files, tmp_path):
     [
         ([("text", "label"), ("a", "x"), ("b", "x")], r"all rows have the label 'x'.*add rows"),
         ([("text", "label"), ("", "x"), ("b", "y")], r"bad\.tsv, line 2: column 'text' is empty"),
-        ([("review", "label"), ("a", "x"), ("b", "y")], r"bad\.tsv.*no column 'text'"),
+        ([("remark", "label"), ("a", "x"), ("b", "y")], r"bad\.tsv.*no column 'text'"),
     ],
 )
 def test_invalid_files(models, files, tmp_path, rows, message):
@@ -458,7 +458,7 @@ def test_finetuned_model_can_be_finetuned_but_not_adapted(models, files, corpus_
     first = ps.finetune(models / "gpt2", train=files / "train.tsv", out=tmp_path / "a", budget="2steps", settings=FAST)
     second = ps.finetune(first.folder, train=files / "train.conll", out=tmp_path / "b", budget="2steps", settings=FAST)
     assert list(second.tasks) == ["tag"]
-    assert second.encoder.config.vocab_size == first.encoder.config.vocab_size  # the marks are there already
+    assert second.encoder.config.vocab_size == first.encoder.config.vocab_size  # the special tokens are there already
     with pytest.raises(ConfigError, match="is fine-tuned; adapt its base model"):
         ps.adapt(first.folder, corpus=corpus_file, out=tmp_path / "c")
 
@@ -469,4 +469,4 @@ def test_history(begin, models, files, tmp_path):
     assert [row["step"] for row in validations] == [4, 8, 12]
     assert {"accuracy", "macro_f1", "matthews", "selection_metric"} == set(validations[0]["dev"])
     best = load_checkpoint(tmp_path / "out" / CHECKPOINTS, best=True)
-    assert -best[1]["dev_loss"] == max(row["dev"]["selection_metric"] for row in validations)
+    assert -best[1].dev_loss == max(row["dev"]["selection_metric"] for row in validations)

@@ -83,7 +83,7 @@ def test_inference_prepends_the_null_token(model):
 
 @torch.inference_mode()
 def token_nll(model, row, scored):
-    """The NLL of each of the last tokens of a row."""
+    """The NLL of each of the last tokens of a sequence."""
     logits = CausalLm().logits(model.encoder, model.encoder(Batch.of(torch.tensor([row[:-1]]))).layers[-1][0])
     probabilities = logits.log_softmax(-1)
     return -sum(float(probabilities[place - 1, row[place]]) for place in range(len(row) - scored, len(row)))

@@ -198,10 +198,10 @@ def test_full_disk_is_reported_when_a_milestone_is_set(corpus_file, tmp_path, mo
         recipe_of("skipgram", corpus_file, "training.processor_seconds=50"), tmp_path / "run"
     )
 
-    def full(self, folder):
+    def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Recipe, "save", full)
+    monkeypatch.setattr("polyseme.training.storage.run_dir.rewrite_file", full)
     with pytest.raises(CheckpointError, match=r"No space left on device.*--resume"):
         train(session)
     lock_folder(tmp_path / "run").release()  # it is not locked any more

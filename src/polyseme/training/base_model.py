@@ -48,7 +48,12 @@ class BaseModel:
     pieces: Mapping[int, Sequence[int]] = field(default_factory=dict)  # old ids that each added id replaces
 
     def adaptation_recipe(
-        self, overrides: Iterable[str] = (), *, data: Mapping[str, Any], training: Mapping[str, Any]
+        self,
+        overrides: Iterable[str] = (),
+        *,
+        data: Mapping[str, Any],
+        training: Mapping[str, Any],
+        new_words: int = 0,
     ) -> Recipe:
         """Build the recipe of continued pretraining, from that of the model.
 
@@ -56,6 +61,7 @@ class BaseModel:
             overrides: `group.setting=value`, which take precedence.
             data: Settings of the group `data`.
             training: Settings of the group `training`.
+            new_words: Maximum number of words to add to the vocabulary.
         """
         if self.encoder.context == "none":  # only the vectors are saved, without the state of their training
             raise ConfigError(
@@ -66,11 +72,13 @@ class BaseModel:
             raise ConfigError(
                 f"{self.name} is fine-tuned; adapt its base model {original} instead, then fine-tune that"
             )
+        overrides = tuple(overrides)
         values = self.recipe.dump() if self.recipe else read_preset(self.family, "base", "paper")
         previous, config = values["training"], self.encoder.config
         defaults = {
             "budget": "10m",
             "steps": 0,
+            "extended_at": 0,
             "evaluate_batches": 0,
             "base_model": self.name,
             "initialization": "paper",
@@ -101,6 +109,7 @@ class BaseModel:
                     **data,
                 },
                 "training": {**previous, **defaults, **training},
+                "command": {"settings": overrides, "new_words": new_words},
             },
             overrides,
         )

@@ -1,18 +1,17 @@
 """From corpora to training data: corpus, tokenizer, token store, token source."""
 
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from polyseme.corpora.corpus import Corpus, DialogueCorpus
-from polyseme.corpora.multilingual import MultilingualCorpus, group_by_language, split_language_prefix
+from polyseme.corpora.multilingual import MultilingualCorpus, group_by_language
 from polyseme.corpora.parallel import ParallelCorpus
-from polyseme.datasets.builtin import SAMPLES, sample_text
+from polyseme.datasets.builtin import SAMPLES, absolute_path, is_sample, sample_text
 from polyseme.datasets.token_store import TokenStore, build_or_load_store
-from polyseme.errors import CheckpointError, ConfigError, DataError
+from polyseme.errors import ConfigError, DataError
 from polyseme.objectives.sources import TokenSource
-from polyseme.system.atomic_io import atomic_folder, cache_folder
+from polyseme.system.cache import load_or_build
 from polyseme.system.hardware import num_cores
 from polyseme.tokenization.fast_encoder.pretokenized_text import PretokenizedText
 from polyseme.tokenization.masking_units import MaskingUnits
@@ -44,7 +43,7 @@ def open_corpora(recipe: Recipe) -> tuple[Corpus, Corpus | None]:
         raise ConfigError(f"data.target: {recipe.family} is not a translation model; remove the setting")
     train, dev = group_by_language(data.corpus), group_by_language(data.dev)
     for language, paths in train.items():
-        if len(paths) == 1 and _is_sample(paths[0]):
+        if len(paths) == 1 and is_sample(paths[0]):
             text = sample_text(paths[0])
             train[language] = list(map(str, text.train))
             if not data.dev:
@@ -56,10 +55,6 @@ def open_corpora(recipe: Recipe) -> tuple[Corpus, Corpus | None]:
 def _open(kind: type[Corpus], paths: Mapping[str, Sequence[str]], column: str) -> Corpus:
     parts = {language: kind(*named, column=column) for language, named in paths.items()}
     return MultilingualCorpus(parts) if len(parts) > 1 else next(iter(parts.values()))
-
-
-def _is_sample(path: str) -> bool:
-    return path in SAMPLES and not Path(path).exists()
 
 
 def build_dev_stores(corpus: Corpus | None, tokenizer: Tokenizer) -> dict[str, TokenStore]:
@@ -77,25 +72,12 @@ def train_tokenizer(recipe: Recipe, corpus: Corpus, pretokenized: PretokenizedTe
         texts, pretokenized = corpus.resampled(recipe.data.language_sampling, recipe.tokenizer.sample_bytes), None
     if recipe.data.first_token != "none":
         key += f"-{recipe.data.first_token}"
-    folder = cache_folder() / "tokenizers" / key
-    if folder.is_dir():
-        try:
-            return Tokenizer.load(folder)
-        except CheckpointError:
-            shutil.rmtree(folder)
-    tokenizer = train_tokenizer_uncached(recipe, texts, pretokenized)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with atomic_folder(folder) as beside:
-            tokenizer.save(beside)
-    except FileExistsError:
-        pass  # written by another process
-    except OSError as error:
-        if not folder.is_dir():
-            raise DataError(
-                f"{folder} cannot be written ({error.strerror}); free some space or set POLYSEME_CACHE"
-            ) from None
-    return tokenizer
+    return load_or_build(
+        "tokenizers",
+        key,
+        load=Tokenizer.load,
+        build=lambda folder: train_tokenizer_uncached(recipe, texts, pretokenized).save(folder),
+    )
 
 
 def train_tokenizer_uncached(
@@ -137,15 +119,9 @@ def token_source(recipe: Recipe, tokenizer: Tokenizer, store: TokenStore) -> Tok
 
 def absolute_paths(data: DataConfig) -> dict[str, Any]:
     """All paths of a recipe as absolute ones, by setting; names of built-in samples stay as they are."""
-
-    def absolute(path: str) -> str:
-        language, path = split_language_prefix(path)
-        full = path if _is_sample(path) else str(Path(path).absolute())
-        return f"{language}={full}" if language else full
-
-    texts = {name: tuple(map(absolute, getattr(data, name))) for name in ("corpus", "dev", "target", "dev_target")}
-    files = {name: getattr(data, name) for name in ("lexicon", "entities")}
-    return texts | {name: path and str(Path(path).absolute()) for name, path in files.items()}
+    texts = ("corpus", "dev", "target", "dev_target")
+    files = {name: absolute_path(getattr(data, name)) for name in ("lexicon", "entities")}
+    return {name: tuple(map(absolute_path, getattr(data, name))) for name in texts} | files
 
 
 def first_documents(corpus: Corpus) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from polyseme.config import Config
 from polyseme.errors import ConfigError, PolysemeError
-from polyseme.tasks import FineTuningConfig, TaskConfig, parse_task, task_spec
+from polyseme.tasks import FineTuningConfig, TaskConfig, task_spec
 from polyseme.training.base_model import BaseModel
 from polyseme.training.recipe import (
     Recipe,
@@ -70,11 +70,26 @@ class FineTuningRecipe(SavedRecipe):
         settings = parse_settings(family, groups, finetuning=FineTuningConfig, data=LabelledDataConfig)
         return cls(family=family, tasks=parse_tasks(groups["tasks"]), **settings)
 
+    def options(self) -> dict[str, Any]:
+        return {
+            **{name: getattr(self.data, name) for name in ("train", "dev", "unlabelled")},
+            "column": self.data.columns,
+            "labels": self.data.num_labels or "all",
+            "task": {name: task.kind for name, task in self.tasks.items()},
+            "method": self.finetuning.method,
+            "seed": self.training.seed,
+        }
+
+    def with_settings(self, overrides: Iterable[str]) -> Self:
+        values = apply_overrides(self.dump(), overrides)
+        of_all_tasks = values.pop("task", {})
+        tasks = {name: {**task, **of_all_tasks} for name, task in values["tasks"].items()}
+        return self.parse({**values, "tasks": tasks})
+
 
 def read_recipe(folder: Path) -> Recipe | FineTuningRecipe:
     """Load the recipe of a run of either kind."""
-    values = read_recipe_values(folder)
-    return FineTuningRecipe.parse(values) if "tasks" in values else Recipe.parse(values)
+    return FineTuningRecipe.load(folder) if "tasks" in read_recipe_values(folder) else Recipe.load(folder)
 
 
 def parse_tasks(tasks: Mapping[str, Any]) -> dict[str, TaskConfig]:
@@ -82,7 +97,10 @@ def parse_tasks(tasks: Mapping[str, Any]) -> dict[str, TaskConfig]:
     for name, settings in tasks.items():
         if not isinstance(settings, Mapping):
             raise ConfigError(f"tasks.{name} is a group of settings; write tasks.{name}.setting = value")
-    return {name: parse_task(group=f"tasks.{name}", **{"kind": "", **settings}) for name, settings in tasks.items()}
+    return {
+        name: task_spec(settings.get("kind", ""), group=f"tasks.{name}").Config.parse(settings, group=f"tasks.{name}")
+        for name, settings in tasks.items()
+    }
 
 
 def plan_finetuning(
@@ -104,6 +122,7 @@ def plan_finetuning(
         finetuning: Settings of the group `finetuning`.
         training: Settings of the group `training`.
     """
+    overrides = tuple(overrides)
     values = apply_overrides({"data": data, "finetuning": finetuning, "training": training}, overrides)
     for name in ("objective", "tokenizer"):
         if name in values:
@@ -132,6 +151,7 @@ def plan_finetuning(
         "tokenizer": base.tokenizer.config.model_dump(),
         "tasks": {name: {"kind": kind, **tasks} for name, kind in kinds.items()},
         "training": {**defaults, **values["training"]},
+        "command": {"settings": overrides},
     }
 
 

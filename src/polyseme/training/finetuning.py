@@ -2,42 +2,80 @@
 
 import dataclasses
 import json
+import logging
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
+from pydantic import ConfigDict, Field
 
-from polyseme.errors import DataError
+from polyseme.config import Config
+from polyseme.datasets.builtin import absolute_path
+from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.families import FAMILIES
 from polyseme.models.base import Encoder
 from polyseme.system.atomic_io import write_file
-from polyseme.tasks import FineTuningObjective, build_finetuning_objective
+from polyseme.tasks import FineTuningObjective, TaskConfig, build_finetuning_objective
 from polyseme.tasks.inputs.dataset import TaskDataset
 from polyseme.tasks.inputs.input_formatter import InputFormatter, add_delimiters
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.base_model import BaseModel
-from polyseme.training.finetune_recipe import FineTuningRecipe, LabelledDataConfig, epochs_for
+from polyseme.training.finetune_recipe import FineTuningRecipe, LabelledDataConfig, epochs_for, parse_tasks
 from polyseme.training.labelled_data import LabelledData
 from polyseme.training.optimization.budget import Budget
 from polyseme.training.optimization.gradient_learner import GradientLearner
 from polyseme.training.optimization.optimizer_config import TrainingConfig
 from polyseme.training.recipe import RECIPE
-from polyseme.training.resources import NUM_EVALUATIONS, measured_seconds
+from polyseme.training.resources import fit_into_time, measured_seconds
 from polyseme.training.session import TrainingSession, Watch
-from polyseme.training.storage.history import read_history
 from polyseme.training.storage.model_card import write_finetuned_card
-from polyseme.training.storage.model_dir import CONFIG, WEIGHTS, write_model
-from polyseme.training.storage.run_dir import RunDirectory, check_unused
+from polyseme.training.storage.model_dir import CONFIG, WEIGHTS, read_json, read_record, write_model
+from polyseme.training.storage.run_dir import SAVED_TOKENIZER, RunDirectory, check_unused
+
+logger = logging.getLogger(__name__)
 
 LABELS, SCORES = "labels.json", "scores.json"
 SELECTION_METRIC = "selection_metric"
 """The key of the score by which checkpoints are selected: the mean of the selection metrics of all tasks."""
 
-_DEV_EXAMPLES = 2_000  # per validation, at most; all at the end
 _DEV_BATCH_SIZE = 64
+_DEV_BATCHES = 32  # per validation and task, at most; all at the end
+_NUM_TIMED_STEPS = 40  # at most
+_FEW_STEPS = 10
+
+
+class FineTuningScores(Config):
+    """The result of a fine-tuning."""
+
+    model_config = ConfigDict(strict=True, allow_inf_nan=True)
+
+    step: int = Field(ge=0)  # of the best validation
+    examples: int = Field(ge=1)  # that the model was trained on
+    dev: dict[str, float]  # metrics on all dev data; none without
+    layers: dict[str, list[float]]  # weights of the scalar mix, by task
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the scores of a fine-tuned model."""
+        return read_record(cls, folder / SCORES)
+
+
+def read_labels(folder: Path, recipe: FineTuningRecipe) -> dict[str, TaskConfig]:
+    """Read the tasks of a fine-tuned model: those of its recipe, with what was tuned on the dev set."""
+    try:
+        tasks = parse_tasks(read_json(folder / LABELS))
+    except ConfigError as error:
+        raise CheckpointError(f"{folder}: {LABELS}: {error}; restore the file that the run wrote") from None
+    found, expected = (
+        {name: (task.kind, getattr(task, "labels", ())) for name, task in one.items()} for one in (tasks, recipe.tasks)
+    )
+    if found != expected:
+        raise CheckpointError(f"{folder / LABELS} and {RECIPE} have other tasks or labels; restore both files")
+    return tasks
 
 
 class FineTuningSession(TrainingSession):
@@ -58,8 +96,9 @@ class FineTuningSession(TrainingSession):
         # Cross-view training also uses the examples whose labels were left out.
         unlabelled = labelled.unlabelled if recipe.data.unlabelled or recipe.finetuning.method == "cvt" else ()
         self.source = self.objective.read(self.formatter, labelled.train, unlabelled, num_rows=recipe.data.batch_size)
-        self.dev = self._dev_sources(_DEV_EXAMPLES)
+        self.dev = self._dev_sources(recipe.training.evaluate_batches or _DEV_BATCHES)
         self.validation_scores: list[float] = []  # the selection metric at each validation, in order
+        self.num_earlier_scores = 0  # before the budget was extended
 
     @classmethod
     def start(cls, values: Mapping[str, Any], out: Path, base: BaseModel) -> Self:
@@ -67,9 +106,9 @@ class FineTuningSession(TrainingSession):
         check_unused(out)
         data = LabelledDataConfig.parse(values["data"], group="data")
         data = data.replace(
-            train={name: str(Path(path).absolute()) for name, path in data.train.items()},
-            dev={name: str(Path(path).absolute()) for name, path in data.dev.items()},
-            unlabelled=data.unlabelled and str(Path(data.unlabelled).absolute()),
+            train={name: absolute_path(path) for name, path in data.train.items()},
+            dev={name: absolute_path(path) for name, path in data.dev.items()},
+            unlabelled=absolute_path(data.unlabelled),
         )
         kinds = {name: settings["kind"] for name, settings in values["tasks"].items()}
         labelled = LabelledData.read(kinds, data, seed=values["training"]["seed"])
@@ -107,22 +146,28 @@ class FineTuningSession(TrainingSession):
 
     def _restore(self, run: RunDirectory) -> None:
         super()._restore(run)
-        history = read_history(run.folder)
-        self.validation_scores = [row["dev"][SELECTION_METRIC] for row in history if "dev" in row]
+        run.check_best()
+        self.validation_scores = [-validation.loss for validation in run.validations]
+        extended_at = self.recipe.training.extended_at
+        self.num_earlier_scores = sum(validation.step <= extended_at for validation in run.validations)
 
     def _build_learner(self, config: TrainingConfig, encoder: Encoder, objective: Any) -> GradientLearner:
         return GradientLearner(encoder, objective, self.source, config)
 
     @property
     def stopped_early(self) -> bool:
-        """Whether the last validations were no better than one before them, with all layers unfrozen."""
+        """Whether the last validations were no better than one before them, with all layers unfrozen.
+
+        Validations before an extension of the budget do not count: it was given to train longer.
+        """
         patience, config, learner = self.recipe.finetuning.patience, self.recipe.training, self.learner
         assert isinstance(learner, GradientLearner)
         unfrozen_steps = learner.steps_done - config.unfreeze_every * (learner.num_groups - 1)
         scores = self.validation_scores
         if not (scores and patience) or unfrozen_steps < patience * self.evaluate_every:
             return False
-        return len(scores) - 1 - scores.index(max(scores)) >= patience
+        best = max(scores.index(max(scores)), self.num_earlier_scores - 1)
+        return len(scores) - 1 - best >= patience
 
     def evaluate(self) -> dict[str, float]:
         """Compute the scores of all tasks on (part of) their dev data, and the selection metric."""
@@ -155,12 +200,15 @@ class FineTuningSession(TrainingSession):
         selected = [found[tasks[name].selection_metric] for name, found in scores.items()]
         return metrics | {SELECTION_METRIC: statistics.mean(selected)}
 
-    def _dev_sources(self, limit: int | None = None) -> dict[str, tuple[TaskDataset, Sequence[Any]]]:
-        tasks = self.objective.tasks
-        return {
-            name: (tasks[name].read(self.formatter, examples[:limit], num_rows=_DEV_BATCH_SIZE), examples[:limit])
-            for name, examples in self.labelled.dev.items()
-        }
+    def _dev_sources(self, num_batches: int = 0) -> dict[str, tuple[TaskDataset, Sequence[Any]]]:
+        """The dev data of each task: all of it, or a sample of some batches, the same for every seed."""
+        tasks, sources = self.objective.tasks, {}
+        for name, examples in self.labelled.dev.items():
+            if 0 < num_batches * _DEV_BATCH_SIZE < len(examples):  # a file may be sorted by label
+                sampled = np.random.default_rng(0).permutation(len(examples))[: num_batches * _DEV_BATCH_SIZE]
+                examples = [examples[number] for number in sorted(sampled)]
+            sources[name] = tasks[name].read(self.formatter, examples, num_rows=_DEV_BATCH_SIZE), examples
+        return sources
 
     def _write_model(self, folder: Path, command: str) -> tuple[str, ...]:
         """Write the weights of the best validation, evaluated on all dev data."""
@@ -182,10 +230,10 @@ class FineTuningSession(TrainingSession):
             if (weights := task.features.layer_weights())
         }
         examples = sum(map(len, self.labelled.train.values()))
-        summary = {"step": step, "examples": examples, "dev": scores, "layers": layers}
-        write_file(folder / SCORES, json.dumps(summary, indent=2) + "\n")
+        summary = FineTuningScores(step=step, examples=examples, dev=scores, layers=layers)
+        write_file(folder / SCORES, json.dumps(summary.model_dump(), indent=2) + "\n")
         write_finetuned_card(folder, self.recipe, self.encoder, scores, layers, command)
-        return CONFIG, WEIGHTS, RECIPE, LABELS, SCORES, "tokenizer.json", "tokenizer_config.json"
+        return CONFIG, WEIGHTS, RECIPE, LABELS, SCORES, *SAVED_TOKENIZER
 
     def _hf_settings(self) -> dict[str, Any]:
         """Settings of transformers, which has heads on the top layer only, and one per model."""
@@ -194,22 +242,61 @@ class FineTuningSession(TrainingSession):
             return {"architectures": []}
         return tasks[0].hf_settings
 
+    def _steps_of_budget(self, budget: Budget) -> int | None:
+        tokens = self.source.num_tokens
+        return budget.steps(tokens_per_step=tokens / self.source.num_batches, tokens_per_epoch=tokens)
+
     def _fix_steps(self) -> None:
         """Convert the budget to a number of steps, once, so that a resumed run has the same."""
         config, num_batches = self.recipe.training, self.source.num_batches
         budget = Budget.parse(config.budget)
-        tokens_per_step = self.source.num_tokens / num_batches
-        steps = budget.steps(tokens_per_step=tokens_per_step, tokens_per_epoch=self.source.num_tokens)
-        if steps is None:
-            found = self.measure_step_time(measured_seconds(config.budget))
-            before = time.perf_counter()
-            self._score(self.dev)
-            validation = time.perf_counter() - before
-            left = budget.amount - found.spent - (NUM_EVALUATIONS + 1) * validation
-            steps = max(1, int(left / found.seconds))
-        unfreeze_every = config.unfreeze_every
-        if self.recipe.finetuning.method == "gradual" and not unfreeze_every:
+        steps = self._steps_of_budget(budget)
+        config = self._fit_into_time(budget.amount) if steps is None else config.replace(steps=steps)
+        if self.recipe.finetuning.method == "gradual" and not config.unfreeze_every:
             # One epoch per layer group, but at least half of the steps train all of them.
-            unfreeze_every = max(1, min(num_batches, steps // (2 * len(self.encoder.layer_groups()))))
-        config = config.replace(steps=steps, unfreeze_every=unfreeze_every)
+            unfreeze_every = max(1, min(num_batches, config.steps // (2 * len(self.encoder.layer_groups()))))
+            config = config.replace(unfreeze_every=unfreeze_every)
         self.recipe = dataclasses.replace(self.recipe, training=config)
+
+    def _fit_into_time(self, seconds: float) -> TrainingConfig:
+        """Choose the number of steps and the validations by measured times; warn if there is time for few steps."""
+        config = self.recipe.training
+        step = self.measure_step_time(measured_seconds(config.budget), num_steps=_NUM_TIMED_STEPS)
+        batch_seconds = self._measure_dev_batches()
+        num_batches = {name: -(-len(self.labelled.dev[name]) // _DEV_BATCH_SIZE) for name in batch_seconds}
+
+        def dev_seconds(limit: int) -> float:
+            return sum(seconds * min(limit, num_batches[name]) for name, seconds in batch_seconds.items())
+
+        all_batches = max(num_batches.values(), default=0)
+        config = fit_into_time(
+            config,
+            seconds - step.spent - dev_seconds(1),
+            step=step.seconds,
+            dev_seconds=dev_seconds,
+            all_batches=all_batches,
+            most_batches=_DEV_BATCHES,
+        )
+        self.dev = self._dev_sources(config.evaluate_batches)
+        if config.steps < max(_FEW_STEPS, self.source.num_batches):
+            frozen = "" if self.objective.frozen else ", --method frozen"
+            logger.warning(
+                "a budget of %s has time for %s, %.2g epochs (%.2g s per step, %.2g s to evaluate all dev data); "
+                "give a longer --budget%s or fewer dev examples",
+                config.budget,
+                "1 step" if config.steps == 1 else f"{config.steps:,} steps",
+                config.steps / self.source.num_batches,
+                step.seconds,
+                dev_seconds(all_batches),
+                frozen,
+            )
+        return config
+
+    def _measure_dev_batches(self) -> dict[str, float]:
+        """Seconds per batch of dev data, by task."""
+        found = {}
+        for name, source in self._dev_sources(1).items():
+            before = time.perf_counter()
+            self._score({name: source})
+            found[name] = time.perf_counter() - before
+        return found

@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 
 from polyseme.config import suggest_name
-from polyseme.datasets.labelled_files import find_file, guess_task, read_examples, require_answers, require_labels
+from polyseme.datasets.labelled_files import find_file, read_examples, require_answers, require_labels
 from polyseme.errors import ConfigError, DataError
 from polyseme.system.atomic_io import sha256
-from polyseme.tasks import TASKS, TaskConfig, task_spec
+from polyseme.tasks import TASKS, TaskConfig, guess_task, task_spec
 from polyseme.tasks.classification import BALANCED, balanced_class_weights
 from polyseme.training.finetune_recipe import LabelledDataConfig, parse_tasks
 

@@ -28,7 +28,7 @@ def build_encoder(recipe: Recipe, tokenizer: Tokenizer, store: TokenStore) -> tu
     if fast and not translates:
         initialize_from_cooccurrence(encoder, store.tokens)
     objective = build_objective(recipe.objective, encoder, tokenizer.specials)
-    if fast and translates and not encoder.needs_pretrained_embeddings:
+    if fast and translates and not hasattr(recipe.model, "vectors"):
         initialize_from_parallel_text(encoder, decoder_of(objective), store)
     return encoder, objective
 

@@ -1,5 +1,6 @@
 """The shipped presets: one TOML file per family in `polyseme/presets`."""
 
+import functools
 import tomllib
 from importlib import resources
 from pathlib import Path
@@ -16,7 +17,8 @@ def read_preset(family: str, size: str, recipe: str = "fast") -> dict[str, Any]:
     settings that a size has for one recipe take precedence over all others.
     """
     values = _read_family(family)
-    values.pop("adapt", None)
+    for name in ("display_name", "adapt"):
+        values.pop(name, None)
     recipes, sizes = values.pop("recipes"), values.pop("sizes")
     if size not in sizes:
         raise ConfigError(f"{size!r} is not a size{suggest_name(size, sizes)}")
@@ -43,8 +45,14 @@ def _read_family(family: str) -> dict[str, Any]:
     return tomllib.loads((_presets() / f"{family}.toml").read_text(encoding="utf-8"))
 
 
+@functools.cache
+def display_name(family: str) -> str | None:
+    """The name of a family as papers write it; None if it is not a family."""
+    return str(_read_family(family)["display_name"]) if family in preset_families() else None
+
+
 def preset_families() -> list[str]:
-    """Families that have a preset."""
+    """All families: each has a preset. Unlike the table of their classes, this does not import torch."""
     return sorted(Path(file.name).stem for file in _presets().iterdir())
 
 

@@ -46,7 +46,8 @@ from polyseme.training.session import TrainingSession, Watch
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.model_card import write_card
 from polyseme.training.storage.model_dir import CONFIG, WEIGHTS, meta_device, write_model
-from polyseme.training.storage.run_dir import RunDirectory, check_unused
+from polyseme.training.storage.run_dir import SAVED_TOKENIZER, RunDirectory, check_unused
+from polyseme.training.usage_example import find_usage_example
 
 _DEV_BATCH_TOKENS = 4096
 _DEV_TOKENS = 32_768  # per validation, at most
@@ -101,7 +102,7 @@ class PretrainingSession(TrainingSession):
             check_unused(out)
         if recipe.training.base_model and base is None:
             raise ConfigError("training.base_model: to continue pretraining, use polyseme adapt MODEL")
-        if FAMILIES[recipe.family].needs_pretrained_embeddings and not (base or vectors):
+        if hasattr(recipe.model, "vectors") and not (base or vectors):
             raise ConfigError(
                 f"model.vectors: {recipe.family} needs pretrained word embeddings; "
                 "give a run of skipgram or glove, or a file of vectors"
@@ -135,7 +136,7 @@ class PretrainingSession(TrainingSession):
             if recipe.training.initialization == "fast":
                 initialize_from_parallel_text(session.encoder, decoder_of(session.objective), store)
         if out is not None:
-            steps = session._steps_of_budget()
+            steps = session._steps_of_budget(Budget.parse(recipe.training.budget))
             session._fix_steps(steps, None if steps else session._measure_throughput())
             first = session.learner if base or vectors else None
             session.run = RunDirectory.create(out, session.recipe, session.tokenizer, first=first)
@@ -143,6 +144,7 @@ class PretrainingSession(TrainingSession):
 
     @classmethod
     def rebuild(cls, folder: Path, recipe: Recipe, watch: Watch) -> Self:
+        check_memory(recipe)
         corpus, dev_corpus = open_corpora(recipe)
         tokenizer = Tokenizer.load(folder)
         with watch(corpus):
@@ -165,8 +167,8 @@ class PretrainingSession(TrainingSession):
             recipe, tokenizer, TokenStore.from_documents(documents, tokenizer, units, split=corpus.split_document), dev
         )
         text_fraction = sum(len(document.encode()) for document in documents) / max(1, corpus.num_bytes)
-        throughput = session._measure_throughput()
-        session._fix_steps(session._steps_of_budget(text_fraction=min(1.0, text_fraction)), throughput)
+        throughput, budget = session._measure_throughput(), Budget.parse(recipe.training.budget)
+        session._fix_steps(session._steps_of_budget(budget, text_fraction=min(1.0, text_fraction)), throughput)
         return session, throughput
 
     @functools.cached_property
@@ -183,6 +185,10 @@ class PretrainingSession(TrainingSession):
     @property
     def _by_gradient(self) -> bool:
         return bool(self.recipe.objective.by_gradient)
+
+    @property
+    def _can_be_extended(self) -> bool:
+        return bool(self.recipe.objective.can_be_extended)
 
     def evaluate(self, *, full: bool = False) -> dict[str, float]:
         """Compute validation metrics on a fixed part of the dev text, or on all of it and on each language."""
@@ -203,7 +209,7 @@ class PretrainingSession(TrainingSession):
 
     def _selection_loss(self, dev: dict[str, float]) -> float:
         # The first of two objectives draws the sequences, so the last counts; static trainers name theirs by its kind.
-        names = self.objective.names
+        names = list(self.objective.weights)
         return dev[names[-1] if names else str(self.recipe.objective.kind)]
 
     def _validates_after(self, number: int) -> bool:
@@ -242,20 +248,19 @@ class PretrainingSession(TrainingSession):
         self.learner.finalize()
         write_model(folder, family=recipe.family, encoder=self.encoder, heads=self.objective, extra=extra)
         self.tokenizer.save(folder, max_length=recipe.model.max_length)
-        write_card(folder, recipe, self.source.store, self.encoder, command)
+        example = find_usage_example(recipe, self.tokenizer)
+        write_card(folder, recipe, self.source.store, self.encoder, example, command)
         extra_files = self.learner.extra_files(self.tokenizer.token)
         for name, content in extra_files.items():
             write_file(folder / name, content)
-        return CONFIG, WEIGHTS, RECIPE, "tokenizer.json", "tokenizer_config.json", *extra_files
+        return CONFIG, WEIGHTS, RECIPE, *SAVED_TOKENIZER, *extra_files
 
     def _dev_batches(self, tokens: int) -> int:
         return _num_batches(self.dev, tokens) if self.dev else 0
 
-    def _steps_of_budget(self, *, text_fraction: float = 1.0) -> int | None:
+    def _steps_of_budget(self, budget: Budget, *, text_fraction: float = 1.0) -> int | None:
         tokens = round(self.source.store.num_tokens / text_fraction)
-        return Budget.parse(self.recipe.training.budget).steps(
-            tokens_per_step=self.source.num_rows * self.source.length, tokens_per_epoch=tokens
-        )
+        return budget.steps(tokens_per_step=self.source.num_rows * self.source.length, tokens_per_epoch=tokens)
 
     def _measure_throughput(self) -> Throughput:
         found = self.measure_step_time(measured_seconds(self.recipe.training.budget))
@@ -265,7 +270,8 @@ class PretrainingSession(TrainingSession):
             before = time.perf_counter()
             learner.evaluate(self.dev, num_batches=1)
             dev_batch = time.perf_counter() - before
-        return Throughput(found.seconds, dev_batch, spent=self.start_seconds + found.spent + dev_batch)
+        spent = self.start_seconds + found.spent + dev_batch
+        return Throughput(found.seconds, dev_batch, spent, self.recipe.training.num_evaluations)
 
     def _fix_steps(self, steps: int | None, throughput: Throughput | None) -> None:
         """Convert the budget to a number of steps, once, so that a resumed run has the same."""

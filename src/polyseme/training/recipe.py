@@ -17,12 +17,16 @@ from polyseme.errors import CheckpointError, ConfigError
 from polyseme.families import FAMILIES, OBJECTIVES
 from polyseme.models.base import ModelConfig
 from polyseme.system.atomic_io import write_file
+from polyseme.system.regular_files import read_regular
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.masking_units import MaskingUnitsConfig
 from polyseme.training.optimization.optimizer_config import TrainingConfig
 from polyseme.training.presets import read_preset
+from polyseme.training.settings_of_other_tools import SETTINGS_OF_OTHER_TOOLS
 
 RECIPE = "recipe.toml"
+
+_MAX_BYTES = 1_000_000
 
 
 class DataConfig(MaskingUnitsConfig):
@@ -41,9 +45,27 @@ class DataConfig(MaskingUnitsConfig):
     @field_validator("corpus", "dev", "target", "dev_target", "lexicon", "entities")
     @classmethod
     def _utf8(cls, paths: Any) -> Any:
-        if any("\ud800" <= character <= "\udfff" for path in paths for character in path):
-            raise ValueError("the path is not UTF-8 and cannot be written to the recipe; rename the file")
-        return paths
+        return _require_utf8(paths)
+
+
+class CommandConfig(Config):
+    """Options of the command that started a run, as far as they do not follow from the other settings."""
+
+    size: str = ""  # preset of the sizes
+    recipe: str = ""  # paper or fast
+    new_words: int = Field(0, ge=0)  # words to add to the vocabulary of the base model, at most
+    settings: tuple[str, ...] = ()  # --set
+
+    @field_validator("settings")
+    @classmethod
+    def _utf8(cls, settings: Any) -> Any:
+        return _require_utf8(settings)
+
+
+def _require_utf8(texts: Any) -> Any:
+    if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+        raise ValueError("the path is not UTF-8 and cannot be written to the recipe; rename the file")
+    return texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +77,7 @@ class SavedRecipe:
     tokenizer: TokenizerConfig
     data: Any
     training: TrainingConfig
+    command: CommandConfig = dataclasses.field(default_factory=CommandConfig)
 
     other_command: ClassVar[tuple[str, str]]  # a group that only recipes of another command have, and that command
 
@@ -75,20 +98,35 @@ class SavedRecipe:
         group, command = cls.other_command
         if group in values:
             raise CheckpointError(f"{folder} is a run of polyseme {command}; use that command, or another folder")
-        return cls.parse(values)
+        try:
+            return cls.parse(values)
+        except ConfigError as error:
+            raise CheckpointError(f"{folder / RECIPE}: {error}; restore the file that the run wrote") from None
 
     def save(self, folder: Path) -> None:
         """Write `recipe.toml`, including all defaults."""
-        write_file(folder / RECIPE, tomli_w.dumps(self.dump()))
+        write_file(folder / RECIPE, self.to_toml())
+
+    def to_toml(self) -> str:
+        """The content of `recipe.toml`."""
+        return tomli_w.dumps(self.dump())
 
     def dump(self) -> dict[str, Any]:
         """Convert to plain values."""
         return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
 
+    def options(self) -> dict[str, Any]:
+        """The options of a command that starts this run, as far as known, but for `--budget` and `--set`."""
+        raise NotImplementedError
+
+    def with_settings(self, overrides: Iterable[str]) -> Self:
+        """A validated copy with `group.setting=value` overrides."""
+        return self.parse(apply_overrides(self.dump(), overrides))
+
     def digest(self) -> str:
-        """Short hash of all settings but `training.milestones`, which are decided during the run."""
+        """Short hash of all settings but those that are decided during the run, and how they were given."""
         values = self.dump()
-        values["training"].pop("milestones")
+        del values["command"], values["training"]["milestones"], values["training"]["extended_at"]
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -135,29 +173,44 @@ class Recipe(SavedRecipe):
         values = read_preset(family, size, recipe)
         for group, settings in changes.items():
             values[group] = {**values.get(group, {}), **settings}
+        overrides = tuple(overrides)
+        values["command"] = {"size": size, "recipe": recipe, "settings": overrides}
         return cls.build(values, overrides)
+
+    def options(self) -> dict[str, Any]:
+        stages = getattr(self.objective, "stages", ())
+        return {
+            **{name: getattr(self.data, name) for name in ("corpus", "dev", "target", "dev_target", "column")},
+            **{name: value for name in ("size", "recipe") if (value := getattr(self.command, name))},
+            "new_words": self.command.new_words,
+            "masking": "in stages" if stages else getattr(self.objective, "masking", None),
+            "seed": self.training.seed,
+        }
 
 
 def read_recipe_values(folder: Path) -> dict[str, Any]:
     """Read `recipe.toml` of a run directory without validation."""
     path = folder / RECIPE
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_regular(path, limit=_MAX_BYTES).decode())
     except FileNotFoundError:
         raise CheckpointError(f"{folder} has no {RECIPE}; give the directory of a run") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}); restore the file that the run wrote") from None
+    except OSError as error:
+        reason = error.strerror
+        raise CheckpointError(f"{path} cannot be read ({reason}); restore the file that the run wrote") from None
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{path} is damaged ({error!s:.100}); restore the file that the run wrote") from None
 
 
 def parse_groups(values: Mapping[str, Any], *groups: str) -> tuple[str, dict[str, Mapping[str, Any]]]:
     """Split plain values into the family and the groups of settings."""
     for name in values:
-        if name not in ["family", *groups]:
+        if name not in ["family", "command", *groups]:
             raise ConfigError(f"{name}: no such group of settings{suggest_name(name, groups)}")
     family = values.get("family", "")
     if not isinstance(family, str) or family not in FAMILIES:
         raise ConfigError(f"{family!r:.60} is not a family{suggest_name(str(family), FAMILIES)}")
-    parts = {name: values.get(name, {}) for name in groups}
+    parts = {name: values.get(name, {}) for name in (*groups, "command")}
     for name, part in parts.items():
         if not isinstance(part, Mapping):
             raise ConfigError(f"{name} is a group of settings; write {name}.setting = value")
@@ -166,7 +219,8 @@ def parse_groups(values: Mapping[str, Any], *groups: str) -> tuple[str, dict[str
 
 def parse_settings(family: str, groups: Mapping[str, Mapping[str, Any]], **configs: type[Config]) -> dict[str, Any]:
     """Validate the groups of settings that all recipes have, and those in `configs`."""
-    configs = {"model": FAMILIES[family].Config, "tokenizer": TokenizerConfig, **configs, "training": TrainingConfig}
+    configs = {"model": FAMILIES[family].Config, "tokenizer": TokenizerConfig, **configs}
+    configs |= {"training": TrainingConfig, "command": CommandConfig}
     return {name: config.parse(groups[name], group=name) for name, config in configs.items()}
 
 
@@ -182,6 +236,10 @@ def apply_overrides(values: Mapping[str, Any], overrides: Iterable[str]) -> dict
     for override in overrides:
         name, equals, text = override.partition("=")
         group, dot, setting = name.strip().partition(".")
+        if equals and (ours := SETTINGS_OF_OTHER_TOOLS.get(name.strip()) or SETTINGS_OF_OTHER_TOOLS.get(setting)):
+            raise ConfigError(f"unknown setting {name.strip()}; the setting is called {ours}")
+        if group == "command":
+            raise ConfigError(f"{name.strip()} is not a setting; give --size, --recipe or --new-words")
         if not (equals and dot and setting and isinstance(values.get(group, {}), Mapping)):
             raise ConfigError(
                 f"--set {override:.60}: write group.setting=value, such as --set training.learning_rate=3e-4"

@@ -6,19 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-import torch
-
 from polyseme.errors import ConfigError
 from polyseme.families import FAMILIES
 from polyseme.learner import Learner
 from polyseme.system.formatting import format_bytes
 from polyseme.system.hardware import available_memory
 from polyseme.training.optimization.budget import Budget
+from polyseme.training.optimization.optimizer_config import TrainingConfig
 from polyseme.training.recipe import Recipe
+from polyseme.training.storage.model_dir import meta_device
 
-NUM_EVALUATIONS = 10
-"""Validations per run, unless the recipe sets `training.evaluate_every`."""
-
+_VALIDATION_SHARE = 1 / 5  # of the time of a fine-tuning, with the evaluation on all dev data at the end
+_MIN_EVALUATIONS, _MIN_DEV_BATCHES = 2, 2
 _MEASURED_SECONDS = 3.0
 _WARM_UP_STEPS = 3
 
@@ -34,7 +33,7 @@ class ModelSize:
 def measure_size(recipe: Recipe) -> ModelSize:
     """Compute the size of a model without allocating it, on torch's meta device."""
     try:
-        with torch.device("meta"):
+        with meta_device():
             encoder = FAMILIES[recipe.family](recipe.model)
     except (RuntimeError, OverflowError):
         raise ConfigError("the model is too large; reduce model.width or model.vocab_size") from None
@@ -125,20 +124,60 @@ class Throughput:
     step: float
     dev_batch: float
     spent: float  # on the measurement
+    num_evaluations: int = 10
 
     def dev_batches_in(self, seconds: float, limit: int) -> int:
         """Batches per validation, so that all validations together take a twentieth of the time."""
         if not self.dev_batch:
             return limit
-        return max(1, min(limit, int(seconds / 20 / NUM_EVALUATIONS / self.dev_batch)))
+        return max(1, min(limit, int(seconds / 20 / self.num_evaluations / self.dev_batch)))
 
     def steps_in(self, seconds: float, dev_batches: int) -> int:
         """Steps that fit into a time beside the validations."""
-        return max(1, int((seconds - self.spent - NUM_EVALUATIONS * dev_batches * self.dev_batch) / self.step))
+        return max(1, int((seconds - self.spent - self.num_evaluations * dev_batches * self.dev_batch) / self.step))
 
     def seconds_for(self, steps: int, dev_batches: int) -> float:
         """Duration of a run of a number of steps."""
-        return steps * self.step + NUM_EVALUATIONS * dev_batches * self.dev_batch
+        return steps * self.step + self.num_evaluations * dev_batches * self.dev_batch
+
+
+def fit_into_time(
+    config: TrainingConfig,
+    seconds: float,
+    *,
+    step: float,
+    dev_seconds: Callable[[int], float],
+    all_batches: int,
+    most_batches: int,
+) -> TrainingConfig:
+    """Set the steps of a fine-tuning, and the validations where the config leaves them open.
+
+    Validations are first made smaller, then fewer, until they take a fifth of the time. The evaluation on all dev data
+    at the end may take longer than that, but at least half of the time is for training.
+
+    Args:
+        config: Settings; `evaluate_every` and `evaluate_batches` take precedence if they are not 0.
+        seconds: The time that is left.
+        step: Seconds per training step.
+        dev_seconds: Seconds of a validation by its number of batches.
+        all_batches: Batches of all dev data.
+        most_batches: Batches per validation, at most.
+    """
+    final = dev_seconds(all_batches)
+    left, available = seconds - final, _VALIDATION_SHARE * seconds - final
+    number, batches = config.num_evaluations, config.evaluate_batches or min(all_batches, most_batches)
+    if config.evaluate_every:
+        number = max(1, int(left / step / config.evaluate_every))
+    while not config.evaluate_batches and batches > _MIN_DEV_BATCHES and number * dev_seconds(batches) > available:
+        batches -= 1
+    while not config.evaluate_every and number > _MIN_EVALUATIONS and number * dev_seconds(batches) > available:
+        number -= 1
+    steps = max(1, int(max(seconds / 2, left - number * dev_seconds(batches)) / step))
+    return config.replace(
+        steps=steps,
+        num_evaluations=config.num_evaluations if config.evaluate_every else number,
+        evaluate_batches=batches,
+    )
 
 
 def measured_seconds(budget: str) -> float:

@@ -1,6 +1,7 @@
 """A training run from start to finish: the part that pretraining and fine-tuning have in common."""
 
 import copy
+import dataclasses
 import functools
 import time
 from abc import ABC, abstractmethod
@@ -13,17 +14,21 @@ from typing import Any, ClassVar, Self
 import torch
 
 from polyseme.corpora.corpus import Corpus
-from polyseme.errors import CheckpointError, PolysemeError
+from polyseme.errors import CheckpointError, ConfigError, PolysemeError
 from polyseme.learner import Learner, Step
 from polyseme.models.base import Encoder
 from polyseme.objectives.joint import JointObjective
 from polyseme.system.io_errors import writable
 from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.training.optimization.budget import Budget
 from polyseme.training.optimization.optimizer_config import TrainingConfig
-from polyseme.training.recipe import SavedRecipe
-from polyseme.training.resources import NUM_EVALUATIONS, StepTime, measure_step_time
-from polyseme.training.storage.model_dir import write_manifest
-from polyseme.training.storage.run_dir import RunDirectory
+from polyseme.training.recipe import RECIPE, SavedRecipe
+from polyseme.training.resources import StepTime, measure_step_time
+from polyseme.training.storage.checkpoint import checkpoint_shapes
+from polyseme.training.storage.history import HISTORY
+from polyseme.training.storage.manifest import verify_directory, write_manifest
+from polyseme.training.storage.model_dir import outline_encoder
+from polyseme.training.storage.run_dir import CHECKPOINTS, SAVED_TOKENIZER, RunDirectory
 
 Watch = Callable[[Corpus], AbstractContextManager[Any]]
 
@@ -53,6 +58,7 @@ class TrainingSession(ABC):
         self.tokenizer = tokenizer
         self.run: RunDirectory | None = None
         self.resumed_at = 0  # step
+        self.previous_budget = ""  # if it has another one since it was resumed
 
     @classmethod
     @abstractmethod
@@ -60,17 +66,72 @@ class TrainingSession(ABC):
         """Rebuild the session of a run directory as it was at step 0."""
 
     @classmethod
-    def resume(cls, out: Path, *, watch: Watch = nullcontext) -> Self:
-        """Resume the run in a directory from its last valid checkpoint."""
+    def resume(cls, out: Path, *, budget: str = "", watch: Watch = nullcontext) -> Self:
+        """Resume the run in a directory from its last valid checkpoint.
+
+        With another budget, all schedules (learning rate, sequence length, masking) are those of a run with this budget
+        from the checkpoint on. A learning rate that had decayed rises again, and the result differs from a run that had
+        this budget from the start. The recipe is changed before training continues, so an interrupted run resumes with
+        the new budget; the model of a finished run remains until the new one is written.
+        """
         recipe = cls.recipe_class.load(out)
         run = RunDirectory.open(out, recipe)
         try:
+            verify_directory(out, names=(RECIPE, *SAVED_TOKENIZER), remedy="restore it, or start a new run elsewhere")
+            _check_sizes(out, recipe)
             session = cls.rebuild(out, recipe, watch)
+            if budget:
+                session._change_budget(run, budget)
             session._restore(run)
         except BaseException:
             run.close()
             raise
         return session
+
+    def _change_budget(self, run: RunDirectory, text: str) -> None:
+        """Set the number of steps to that of another budget; the schedules change at the last checkpoint."""
+        config, folder = self.recipe.training, run.folder
+        before, after = Budget.parse(config.budget), Budget.parse(text)
+        if after == before:
+            return
+        if not config.step_schedule.is_decided:
+            raise ConfigError(
+                f"{folder} adapts its number of steps to training.processor_seconds; omit --budget until it has "
+                "finished"
+            )
+        steps = self._steps_of_budget(after)
+        if steps is None and before.unit == "seconds":
+            steps = max(1, round(self.total_steps * after.amount / before.amount))
+        if steps is None:
+            raise ConfigError(
+                f"{folder} has a budget of {config.budget}, which is not a time; give the new --budget in steps, "
+                "tokens or epochs"
+            )
+        done = run.saved_step()
+        if steps < done:
+            raise ConfigError(
+                f"{folder} has already been trained for {done:,} steps, more than --budget {text} ({steps:,} steps); "
+                "give a longer budget, or omit it"
+            )
+        if steps == self.total_steps:
+            return
+        if not self._can_be_extended:
+            raise ConfigError(
+                f"{folder} depends on its number of steps from the start; omit --budget to resume it, or choose "
+                "another --out"
+            )
+        config = config.replace(budget=text, steps=steps, extended_at=done, processor_seconds=0.0, milestones=())
+        self.previous_budget = self.recipe.training.budget
+        self.recipe = dataclasses.replace(self.recipe, training=config)
+        run.update_recipe(self.recipe)
+
+    @abstractmethod
+    def _steps_of_budget(self, budget: Budget) -> int | None:
+        """Convert a budget to a number of steps; None for a time."""
+
+    @property
+    def _can_be_extended(self) -> bool:
+        return True
 
     def _restore(self, run: RunDirectory) -> None:
         self.run = run
@@ -125,7 +186,7 @@ class TrainingSession(ABC):
     def finish(self, command: str = "") -> Path:
         """Write the model directory, and return it; `command` is quoted in the model card."""
         with self._run as run, writable(run.folder, "free some space and --resume", CheckpointError):
-            write_manifest(run.folder, self._write_model(run.folder, command))
+            write_manifest(run.folder, [*self._write_model(run.folder, command), HISTORY])
         return run.folder
 
     @property
@@ -140,7 +201,8 @@ class TrainingSession(ABC):
     @property
     def evaluate_every(self) -> int:
         """Steps from one validation to the next."""
-        return int(self.recipe.training.evaluate_every or -(-self.total_steps // NUM_EVALUATIONS))
+        config = self.recipe.training
+        return int(config.evaluate_every or -(-self.total_steps // config.num_evaluations))
 
     def _validates_after(self, number: int) -> bool:
         return number % self.evaluate_every == 0
@@ -174,3 +236,16 @@ class TrainingSession(ABC):
     def _run(self) -> RunDirectory:
         assert self.run is not None, "a session without a run directory cannot train"
         return self.run
+
+
+def _check_sizes(folder: Path, recipe: SavedRecipe) -> None:
+    """Raise an error, before any weight is allocated, if the model of a recipe is larger than the saved one."""
+    shapes = checkpoint_shapes(folder / CHECKPOINTS)
+    try:
+        if shapes is not None:
+            outline_encoder(recipe.family, recipe.model, shapes)
+    except ConfigError as error:
+        raise CheckpointError(
+            f"{folder / RECIPE} does not fit the checkpoints of the run ({error}); restore it, or start a new run in "
+            "another directory"
+        ) from None

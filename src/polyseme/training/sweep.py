@@ -10,8 +10,8 @@ from pathlib import Path
 from polyseme.errors import ConfigError
 from polyseme.rendering.svg import Axis, Chart, Point
 from polyseme.system.atomic_io import write_file
-from polyseme.training.finetuning import SCORES, SELECTION_METRIC
-from polyseme.training.storage.model_dir import read_json
+from polyseme.training.finetuning import SCORES, SELECTION_METRIC, FineTuningScores
+from polyseme.training.storage.manifest import is_finished, is_unchanged
 
 SUMMARY, CURVE = "summary.json", "curve.svg"
 
@@ -26,8 +26,8 @@ class SweepRun:
 
     @property
     def done(self) -> bool:
-        """Whether the run has finished."""
-        return (self.folder / SCORES).exists()
+        """Whether the run has finished, and is not being extended to a longer budget."""
+        return (self.folder / SCORES).exists() and is_finished(self.folder) and is_unchanged(self.folder)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ def summarize(out: Path, runs: Sequence[SweepRun]) -> list[SweepMetric]:
     """Collect the dev metrics of all runs, and write them to a summary and a learning curve."""
     values: dict[tuple[int, str], list[float]] = {}
     for run in runs:
-        for name, value in read_json(run.folder / SCORES)["dev"].items():
+        for name, value in FineTuningScores.read(run.folder).dev.items():
             values.setdefault((run.num_labels, name), []).append(value)
     metrics = [SweepMetric(num_labels=number, name=name, values=found) for (number, name), found in values.items()]
     columns = ("labels", "metric", "mean", "deviation", "values")
@@ -82,7 +82,7 @@ def summarize(out: Path, runs: Sequence[SweepRun]) -> list[SweepMetric]:
     curve = [metric for metric in metrics if metric.name == SELECTION_METRIC]
     if len(curve) > 1:
         # The number of examples of a run with all labels.
-        total = next((read_json(run.folder / SCORES)["examples"] for run in runs if not run.num_labels), 0)
+        total = next((FineTuningScores.read(run.folder).examples for run in runs if not run.num_labels), 0)
         points = [Point(metric.num_labels or total, metric.mean, metric.deviation) for metric in curve]
         sizes = [point.x for point in points]
         ends = [point.y + sign * point.error for point in points for sign in (-1, 1)]

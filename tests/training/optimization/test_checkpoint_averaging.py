@@ -50,3 +50,14 @@ def test_final_weights_are_the_mean_of_checkpoints(any_tiny):
         mean = torch.stack([weights[name] for weights in checkpoints]).mean(0)
         torch.testing.assert_close(weight, mean, atol=1e-6, rtol=1e-5)
         assert not torch.equal(weight, checkpoints[-1][name])
+
+
+def test_checkpoints_of_a_shorter_budget_are_not_averaged(any_tiny):
+    """A finished run that is extended: the averages of the longer run exclude those of its last steps."""
+    finished = any_tiny.learner(num_averaged=3)
+    list(finished.steps())
+    assert finished.averaging.means
+    for steps, averaged in ((20, True), (22, True), (40, False)):
+        learner = any_tiny.learner(num_averaged=3, steps=steps)
+        learner.restore(copy.deepcopy(finished.state()))
+        assert bool(learner.averaging.means) == averaged

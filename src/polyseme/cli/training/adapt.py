@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from polyseme.cli.console import report
-from polyseme.cli.options import Corpus, Dev, Model, Resume, RunFolder, Settings, TextColumn
+from polyseme.cli.options import Corpus, Dev, Model, Resume, RunFolder, Settings, TextColumn, given
 from polyseme.cli.progress import reading_bar
 from polyseme.cli.training.session import conclude_pretraining, describe_pretraining, run_session
 
 
 def adapt(
+    context: typer.Context,
     model: Model,
     out: RunFolder,
     corpus: Corpus = None,
@@ -20,14 +21,16 @@ def adapt(
         str | None, typer.Option(help="90s, 10m, 2h, 500steps, 2Mtokens or 3epochs; 10m by default.")
     ] = None,
     new_words: Annotated[
-        int, typer.Option(min=0, help="Add up to this many frequent words that the tokenizer splits.")
+        int, typer.Option(min=0, help="Maximum number of words to add: frequent ones that the tokenizer splits.")
     ] = 0,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     settings: Settings = None,
     column: TextColumn = "text",
     resume: Resume = False,
 ) -> int:
-    """Continue pretraining a model on other text (domain adaptation).
+    """Continue pretraining a model on other text.
+
+    With text of a domain, this is domain-adaptive pretraining (Gururangan et al., 2020).
 
     \b
     Examples:
@@ -37,19 +40,18 @@ def adapt(
     """
     from polyseme.api import open_adaptation
 
-    opened = open_adaptation(
-        model,
-        out=out,
-        corpus=corpus or (),
-        dev=dev or (),
+    options = given(
+        context,
+        corpus=corpus,
+        dev=dev,
         budget=budget,
         new_words=new_words,
         seed=seed,
-        settings=settings or (),
+        settings=settings,
         column=column,
-        resume=resume,
-        watch=partial(reading_bar, "reading the corpus"),
     )
+    watch = partial(reading_bar, "reading the corpus")
+    opened = open_adaptation(model, out=out, resume=resume, watch=watch, **options)
     session = opened.session
     if new_words and not session.resumed_at:
         report(f"vocabulary: {session.recipe.model.vocab_size:,} tokens with the new words")

@@ -28,12 +28,18 @@ def compare(
         str, typer.Option(help="Families to train, such as skipgram,elmo,bert,gpt2; by default six of different kinds.")
     ] = "",
     budget: Annotated[
-        str, typer.Option(help="Per family; 5m on two cores are ten minutes of processor time. Or 500steps, 3epochs.")
+        str,
+        typer.Option(help="Budget per family: 5m (on two cores, ten minutes of processor time), 500steps or 3epochs."),
     ] = "5m",
     size: Annotated[str, typer.Option(help="tiny, small, medium or base; auto: by budget and corpus.")] = "auto",
-    params: Annotated[str, typer.Option(help="Or the size closest to this number of parameters, such as 2M.")] = "",
+    params: Annotated[
+        str, typer.Option(help="Number of parameters, such as 2M; the closest size is used instead of --size.")
+    ] = "",
     tasks: Annotated[
-        str, typer.Option(help="Labelled datasets: a folder, or a TOML file that lists them; samples have their own.")
+        str,
+        typer.Option(
+            help="Labelled datasets: a folder, or a TOML file that lists them; the built-in samples have their own."
+        ),
     ] = "",
     labels: Annotated[str, typer.Option(help="Numbers of training examples for the tasks.")] = "100,300,1000,all",
     seeds: Annotated[int, typer.Option(min=1, help="Repetitions of each task with different seeds.")] = 1,
@@ -46,11 +52,11 @@ def compare(
         int, typer.Option(min=1, help="Number of families to train at the same time; they share the cores.")
     ] = 1,
     json: Json = False,
-) -> None:
-    """Train families on one corpus with one budget each, evaluate them alike, and recommend one for each use.
+) -> int:
+    """Train families on equal budgets and recommend one per use.
 
     The corpus is split by document into train, dev and test; every metric is measured on text that no family was
-    trained on. The same command resumes a comparison that was stopped. A TOML file of tasks lists datasets as [name]
+    trained on. Repeating the command resumes an interrupted comparison. A TOML file of tasks lists datasets as [name]
     with task, train, dev, test and columns; a folder has a folder per dataset with train, dev and test files, and
     folders called words, minimal_pairs and senses. docs/comparing.md documents what is measured, and how.
 
@@ -62,6 +68,7 @@ def compare(
       polyseme compare runs/bert runs/gpt2 --data test.txt --out report
     """
     from polyseme.comparison.compare import open_comparison
+    from polyseme.comparison.report.results_view import load_results
 
     comparison = open_comparison(
         *(models or ()),
@@ -97,3 +104,9 @@ def compare(
     report(f"the report is {comparison.report}")
     folders = models or [str(out)]
     suggest("serve" + " {}" * len(folders), *folders)
+    failures = load_results(out).of["failure"]
+    for row in failures:
+        report(f"{row['family']}, {row['stage']}, failed: {row['message']}")
+    if failures:
+        report("run the same command again to repeat what failed")
+    return 1 if failures else 0

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polyseme.cli.console import format_metrics, print_table, report, suggest
-from polyseme.cli.options import Columns, Model, Resume, RunFolder, Settings, parse_columns, parse_named
-from polyseme.cli.training.session import run_session
-from polyseme.system.formatting import format_count
+from polyseme.cli.options import Columns, Model, Resume, RunFolder, Settings, given, parse_columns, parse_named
+from polyseme.cli.training.session import describe_resumption, run_session
+from polyseme.system.formatting import format_count, format_number_of
 
 if TYPE_CHECKING:
     from polyseme.training.finetuning import FineTuningSession
 
 
 def finetune(
+    context: typer.Context,
     model: Model,
     out: RunFolder,
     train: Annotated[
@@ -24,8 +25,7 @@ def finetune(
     task: Annotated[
         list[str] | None,
         typer.Option(
-            help="classify, pair, similarity, choice, tag or span; by default inferred from the file. NAME=TASK for "
-            "several."
+            help="Kind of task, such as classify, pair or tag; by default inferred from the file. NAME=TASK if several."
         ),
     ] = None,
     method: Annotated[
@@ -64,19 +64,20 @@ def finetune(
     from polyseme.training.sweep import summarize
 
     runs = plan_finetuning_runs(out, labels=labels, seeds=seeds, seed=seed)
-    for opened in open_finetuning(
-        model,
-        runs,
+    options = given(
+        context,
         train=parse_named(train),
         dev=parse_named(dev),
         task=parse_named(task),
         method=method,
         unlabelled=unlabelled,
         budget=budget,
+        labels=labels,
+        seed=seed,
         columns=parse_columns(columns),
-        settings=settings or (),
-        resume=resume,
-    ):
+        settings=settings,
+    )
+    for opened in open_finetuning(model, runs, resume=resume, **options):
         _describe(opened.session)
         code = run_session(opened, "finetune", model)
         if code:
@@ -103,24 +104,26 @@ def _describe(session: "FineTuningSession") -> None:
     """Print the number of examples, and the size of the model and of the training."""
     recipe = session.recipe
     if session.resumed_at:
-        report(f"{session.folder}: resuming at step {session.resumed_at:,} of {session.total_steps:,}")
+        report(f"{session.folder}: {describe_resumption(session)}")
         return
     parameters = sum(weight.numel() for part in (session.encoder, session.objective) for weight in part.parameters())
-    sets = ", ".join(f"{len(examples):,} examples of {name}" for name, examples in session.labelled.train.items())
+    sets = ", ".join(
+        f"{format_number_of(len(examples), 'example')} of {name}" for name, examples in session.labelled.train.items()
+    )
     report(
         f"{session.folder}: {sets}; {recipe.family} with {format_count(parameters)} parameters, "
-        f"{session.total_steps:,} steps of {recipe.data.batch_size} examples ({recipe.training.budget})"
+        f"{format_number_of(session.total_steps, 'step')} of {format_number_of(recipe.data.batch_size, 'example')} "
+        f"({recipe.training.budget})"
     )
 
 
 def _conclude(session: "FineTuningSession") -> None:
     """Print the scores of the best checkpoint, and the weights of a scalar mix."""
-    from polyseme.training.finetuning import SCORES
-    from polyseme.training.storage.model_dir import read_json
+    from polyseme.training.finetuning import FineTuningScores
 
-    scores = read_json(session.folder / SCORES)
+    scores = FineTuningScores.read(session.folder)
     report(f"Saved {session.folder}.")
-    if scores["dev"]:
-        report(f"best checkpoint: step {scores['step']:,}, dev {format_metrics(scores['dev'])}")
-    for name, weights in scores["layers"].items():
+    if scores.dev:
+        report(f"best checkpoint: step {scores.step:,}, dev {format_metrics(scores.dev)}")
+    for name, weights in scores.layers.items():
         report(f"scalar mix of {name}, from layer 0 upwards: {', '.join(map(str, weights))}")

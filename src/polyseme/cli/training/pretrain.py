@@ -1,20 +1,21 @@
 """polyseme pretrain"""
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from polyseme.cli.console import report
-from polyseme.cli.options import Corpus, Dev, RecipeKind, Resume, RunFolder, Settings, TextColumn
+from polyseme.cli.options import Corpus, Dev, RecipeKind, Resume, RunFolder, Settings, TextColumn, given
 from polyseme.cli.progress import reading_bar, spinner
 from polyseme.cli.training.session import conclude_pretraining, describe_pretraining, run_session
 from polyseme.errors import ConfigError
-from polyseme.models.display_names import DISPLAY_NAMES
+from polyseme.training.presets import preset_families
 
 
 def pretrain(
-    family: Annotated[str, typer.Argument(help=f"Model family: {', '.join(DISPLAY_NAMES)}.")],
+    context: typer.Context,
+    family: Annotated[str, typer.Argument(help=f"Model family: {', '.join(preset_families())}.")],
     out: RunFolder,
     corpus: Corpus = None,
     dev: Dev = None,
@@ -50,22 +51,24 @@ def pretrain(
       polyseme pretrain transformer --corpus pairs.tsv --dev dev.tsv --out runs/en-de
       polyseme pretrain cove --corpus en.txt --target de.txt --set model.vectors=runs/skipgram --out runs/cove
       polyseme pretrain bert --out runs/bert --resume
+      polyseme pretrain bert --out runs/bert --resume --budget 20m
     """
     from polyseme.api import estimate_pretraining, open_pretraining
 
-    options: dict[str, Any] = {
-        "corpus": corpus or (),
-        "dev": dev or (),
-        "target": target or (),
-        "dev_target": dev_target or (),
-        "size": size,
-        "budget": budget,
-        "recipe": recipe,
-        "seed": seed,
-        "masking": masking,
-        "settings": settings or (),
-        "column": column,
-    }
+    options = given(
+        context,
+        corpus=corpus,
+        dev=dev,
+        target=target,
+        dev_target=dev_target,
+        size=size,
+        budget=budget,
+        recipe=recipe,
+        seed=seed,
+        masking=masking,
+        settings=settings,
+        column=column,
+    )
     if dry_run:
         if resume:
             raise ConfigError("--dry-run and --resume exclude each other; omit one")

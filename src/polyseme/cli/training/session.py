@@ -5,20 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 from polyseme.cli.console import report, suggest
 from polyseme.cli.progress import TrainingBar
-from polyseme.system.formatting import format_count
+from polyseme.system.formatting import format_count, format_number_of
 
 if TYPE_CHECKING:
     from polyseme.api import OpenedRun
     from polyseme.training.pretraining import PretrainingSession
-
-# The command to try with a new model: the first that it is capable of.
-_NEXT = {
-    "fill": "fill {} 'The [MASK] is here.'",
-    "translate": "translate {} 'The man is here.'",
-    "generate": "generate {} 'The'",
-    "score": "score {} 'The end.'",
-    "neighbours": "neighbours {} the",
-}
+    from polyseme.training.session import TrainingSession
 
 
 def run_session(opened: "OpenedRun[Any]", *command: str) -> int:
@@ -41,17 +33,26 @@ def run_session(opened: "OpenedRun[Any]", *command: str) -> int:
     return 0
 
 
+def describe_resumption(session: "TrainingSession") -> str:
+    """The step at which a run resumes, and its budget if that has changed."""
+    line = f"resuming at step {session.resumed_at:,} of {session.total_steps:,}"
+    if not session.previous_budget:
+        return line
+    return f"{line}; the budget is now {session.recipe.training.budget} instead of {session.previous_budget}"
+
+
 def describe_pretraining(session: "PretrainingSession") -> None:
     """Print the size of the corpus, of the model and of the training."""
     store, recipe = session.source.store, session.recipe
     if session.resumed_at:
-        report(f"resuming at step {session.resumed_at:,} of {session.total_steps:,}")
+        report(describe_resumption(session))
         return
     parameters = sum(weight.numel() for weight in session.encoder.parameters())
     report(
-        f"{store.num_words:,} words in {store.num_documents:,} documents, {store.num_tokens:,} tokens; "
-        f"{recipe.family} with {format_count(parameters)} parameters, {session.total_steps:,} steps of "
-        f"{session.source.num_rows * session.source.length:,} tokens"
+        f"{format_number_of(store.num_words, 'word')} in {format_number_of(store.num_documents, 'document')}, "
+        f"{format_number_of(store.num_tokens, 'token')}; {recipe.family} with {format_count(parameters)} parameters, "
+        f"{format_number_of(session.total_steps, 'step')} of "
+        f"{format_number_of(session.source.num_rows * session.source.length, 'token')}"
     )
     if store.num_unknown > 0.01 * store.num_tokens:
         remedy = "lower tokenizer.min_count" if recipe.tokenizer.kind == "word" else "raise model.vocab_size"
@@ -61,11 +62,11 @@ def describe_pretraining(session: "PretrainingSession") -> None:
 
 def conclude_pretraining(session: "PretrainingSession") -> None:
     """Print where the model is, and the next command to try."""
-    from polyseme.inference.capabilities import capabilities_of
+    from polyseme.training.usage_example import find_usage_example
 
     report_saved(session.folder, session.encoder)
-    capabilities = capabilities_of(session.encoder, session.objective, session.tokenizer)
-    suggest(next(command for name, command in _NEXT.items() if name in capabilities), session.folder)
+    example = find_usage_example(session.recipe, session.tokenizer)
+    suggest(f"{example.verb} {{}} {{}}", session.folder, example.text)
 
 
 def report_saved(folder: Any, encoder: Any) -> None:

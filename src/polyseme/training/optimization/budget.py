@@ -10,6 +10,10 @@ from pydantic import AfterValidator
 from polyseme.errors import ConfigError
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
+_PATTERN = re.compile(
+    r"(\d{1,15}(?:\.\d{1,9})?)\s*"
+    r"(?:(s|m|h)|(s)ec(?:ond)?s?|(m)in(?:ute)?s?|(h)(?:our|r)s?|([kMG]?)\s*(step|token|epoch)s?)"
+)
 _MULTIPLIERS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
@@ -22,14 +26,16 @@ class Budget:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse `90s`, `10m`, `2h`, `500steps`, `2Mtokens` or `3epochs`."""
-        match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)\s*(?:([smh])|([kMG]?)(step|token|epoch)s?)", text.strip())
+        """Parse `90s`, `10m`, `2h`, `500steps`, `2Mtokens` or `3epochs`, or the words: `10 min`, `3 epochs`."""
+        match = _PATTERN.fullmatch(text.strip())
         if match is None or float(match[1]) == 0:
             raise ConfigError(f"{text!r:.60} is not a budget; use 90s, 10m, 2h, 500steps, 2Mtokens or 3epochs")
-        if match[2]:
-            return cls(float(match[1]) * _SECONDS[match[2]], "seconds")
+        amount, *seconds, multiplier, counted = match.groups()
+        unit = next(filter(None, seconds), None)
+        if unit:
+            return cls(float(amount) * _SECONDS[unit], "seconds")
         units: dict[str, Literal["steps", "tokens", "epochs"]] = {"step": "steps", "token": "tokens", "epoch": "epochs"}
-        return cls(float(match[1]) * _MULTIPLIERS[match[3]], units[match[4]])
+        return cls(float(amount) * _MULTIPLIERS[multiplier], units[counted])
 
     def steps(self, *, tokens_per_step: float, tokens_per_epoch: int) -> int | None:
         """Convert to a number of steps; None for a time, which has to be measured."""

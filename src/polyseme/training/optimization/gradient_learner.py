@@ -24,6 +24,7 @@ from polyseme.tasks.finetuning import FineTuningObjective
 from polyseme.tasks.inputs.dataset import TaskDataset
 from polyseme.tasks.inputs.multitask import MultiTaskDataset
 from polyseme.training.optimization.lr_schedules import (
+    has_averages,
     is_averaged,
     layer_learning_rates,
     learning_rate_at,
@@ -228,9 +229,11 @@ class GradientLearner:
             self.optimizer.state[self.weights[weight_name]][moment] = tensor.clone()
         recurrent_state = state.tensors.get("recurrent_state", {})
         self.recurrent_state = {name: tensor.to(self.device) for name, tensor in recurrent_state.items()}
-        self.averaging.restore(state.tensors.get("averages", {}))
         for name in _COUNTERS:
             setattr(self, name, state.values[name])
+        # With a longer budget, the checkpoints to average are later ones.
+        averages = self.config.optimizer == "nt-asgd" or has_averages(self.config, self.steps_done)
+        self.averaging.restore(state.tensors.get("averages", {}) if averages else {})
 
 
 @torch.no_grad()

@@ -60,10 +60,18 @@ def num_frozen(config: TrainingConfig, step: int, num_groups: int) -> int:
 
 def is_averaged(config: TrainingConfig, step: int) -> bool:
     """Whether the weights after a step, counted from 0, are one of the `num_averaged` checkpoints."""
-    before, after = (config.steps - config.step_schedule.scaled_step(number) for number in (step, step + 1))
-    interval = max(1, config.steps // 50)
-    points = math.ceil(after / interval)
-    return config.num_averaged > 1 and points < config.num_averaged and points < math.ceil(before / interval)
+    return has_averages(config, step + 1) and _averages_left(config, step + 1) < _averages_left(config, step)
+
+
+def has_averages(config: TrainingConfig, num_steps: int) -> bool:
+    """Whether one of the first steps is followed by one of the `num_averaged` checkpoints."""
+    return config.num_averaged > 1 and _averages_left(config, num_steps) < config.num_averaged
+
+
+def _averages_left(config: TrainingConfig, num_steps: int) -> int:
+    """Number of intervals between checkpoints from some step to the end of the run."""
+    left = config.steps - config.step_schedule.scaled_step(num_steps)
+    return math.ceil(left / max(1, config.steps // 50))
 
 
 def length_divisor(config: TrainingConfig, step: int) -> int:

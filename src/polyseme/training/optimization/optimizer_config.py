@@ -17,6 +17,7 @@ class TrainingConfig(Config):
     steps: int = Field(0, ge=0)  # number of steps; computed from the budget when the run starts, then fixed
     processor_seconds: float = Field(0.0, ge=0)  # CPU time of all cores to adapt the steps to; 0: fixed steps
     milestones: tuple[int, ...] = ()  # steps at which each tenth of the run ended, where their number was adapted
+    extended_at: int = Field(0, ge=0)  # step from which the schedules are those of the present budget; 0: the first
     seed: int = Field(0, ge=0, lt=2**32)
     initialization: Literal["paper", "fast"] = "paper"  # as published, or from corpus statistics to converge sooner
     base_model: str = ""  # model directory whose weights training continues from
@@ -38,8 +39,10 @@ class TrainingConfig(Config):
     weight_decay: float = Field(0.01, ge=0)  # not applied to norms and biases
     max_grad_norm: float = Field(1.0, gt=0)  # gradient clipping
     save_every: int = Field(0, ge=0)  # steps between checkpoints; 0: once a minute
-    evaluate_every: int = Field(0, ge=0)  # steps between validations; 0: ten per run
-    evaluate_batches: int = Field(0, ge=0)  # batches per validation; 0: a twentieth of the time; the last uses all text
+    num_evaluations: int = Field(10, ge=1)  # validations per run, if evaluate_every is 0; fewer if a time is short
+    evaluate_every: int = Field(0, ge=0)  # steps between validations; 0: evenly spaced
+    # Batches per validation; 0: pretraining spends a twentieth of the time, fine-tuning has 32 batches of each task.
+    evaluate_batches: int = Field(0, ge=0)
     threads: int = Field(0, ge=0, le=1024)  # 0: all cores
 
     @field_validator("milestones")
