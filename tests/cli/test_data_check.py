@@ -13,7 +13,7 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "train.tsv").write_text("\n".join(train))
     (tmp_path / "dev.tsv").write_text("\n".join(["text\tlabel", "a dry spring\ta", "The river  bank 7 by the mill\tb"]))
     (tmp_path / "fine.tsv").write_text("\n".join(["text\tlabel", "a dry spring\ta", "a late spring\tb"]))
-    (tmp_path / "other.csv").write_text("stars,review\n" + "".join(f"{n % 2},day {n}\n" for n in range(40)))
+    (tmp_path / "other.csv").write_text("grade,note\n" + "".join(f"{n % 2},day {n}\n" for n in range(40)))
     return tmp_path
 
 
@@ -60,7 +60,7 @@ def test_json(polyseme, files):
 
 def test_columns_by_another_name(polyseme, files):
     assert polyseme("data", "check", "other.csv").code == 2
-    ended = polyseme("data", "check", "other.csv", "--column", "text=review", "--column", "label=stars")
+    ended = polyseme("data", "check", "other.csv", "--column", "text=note", "--column", "label=grade")
     assert ended.code == 0 and "\n0\t20\n1\t20\n" in ended.out
 
 
@@ -88,10 +88,10 @@ def test_a_table_on_a_terminal(polyseme, files, monkeypatch):
     ("arguments", "message"),
     [
         (["none.tsv"], "none.tsv: no such file"),
-        (["train.tsv", "--task", "pairs"], "unknown task 'pairs'; did you mean pair?"),
+        (["train.tsv", "--task", "pairs"], "task.kind: 'pairs' is not a task; did you mean pair?"),
         (["train.tsv", "--task", "pair"], "train.tsv: no column 'text_a'; did you mean text?"),
         (["train.tsv", "--against", "other.csv"], "other.csv: no column 'text'"),
-        (["other.csv"], "no task has the columns review, stars"),
+        (["other.csv"], "no task has the columns grade, note"),
         (["train.tsv", "--column", "text"], "--column text: name the field and the column"),
         (["train.tsv", "--column", "txt=text"], "the task has no column 'txt'; did you mean text?"),
         (["train.tsv", "--model", "nowhere"], "nowhere does not exist"),

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from polyseme.training.storage.run_dir import LOCK
+from polyseme.training.recipe import RECIPE
+from polyseme.training.storage.manifest import rewrite_file, write_manifest
+from polyseme.training.storage.run_dir import LOCK, SAVED_TOKENIZER
 
 TINY = ["--size", "tiny", "--budget", "2steps", "--set", "training.threads=1"]
 SMALL = [*TINY, "--set", "model.vocab_size=400", "--set", "model.width=32", "--set", "data.sequence_length=32"]
@@ -145,10 +147,10 @@ BEFORE_TRAINING = {
     ),
     "a terabyte": (pretrain(*CORPUS, "--set", "model.width=1000000"), "are free; choose a smaller --size"),
     "a terabyte of words": (
-        pretrain(*CORPUS, "--set", "model.vocab_size=10000000000"),
+        pretrain(*CORPUS, "--set", "model.vocab_size=90000000"),
         "are free; choose a smaller --size",
     ),
-    "an overflowing width": (pretrain(*CORPUS, "--set", "model.width=2000000000000000000"), "reduce model.width"),
+    "an overflowing width": (pretrain(*CORPUS, "--set", "model.width=2000000000000000000"), "width is more than"),
     "a bad budget": (pretrain(*CORPUS, "--budget", "ten minutes"), "is not a budget; use 90s, 10m, 2h"),
     "no budget": (pretrain(*CORPUS, "--budget", "0s"), "is not a budget; use 90s, 10m, 2h"),
     "a bad seed": (pretrain(*CORPUS, "--seed", "-1"), "training.seed: should be greater than or equal to 0"),
@@ -278,6 +280,7 @@ def unfinished(desk, trained):
     """An unfinished run."""
     shutil.copytree(trained / "bert", "unfinished")
     Path("unfinished/model.safetensors").unlink()
+    write_manifest(Path("unfinished"), [*SAVED_TOKENIZER, RECIPE])
     return Path("unfinished")
 
 
@@ -300,13 +303,13 @@ def test_unfinished_runs(unfinished, polyseme):
     (unfinished / "recipe.toml").write_text(recipe.replace("[training]", "[plam]"))
     mistaken(polyseme("pretrain", "bert", "--out", "unfinished", "--resume"), "plam: no such group of settings")
     (unfinished / "recipe.toml").write_text("[[[")
-    mistaken(polyseme("pretrain", "bert", "--out", "unfinished", "--resume"), "recipe.toml cannot be read")
+    mistaken(polyseme("pretrain", "bert", "--out", "unfinished", "--resume"), "recipe.toml is damaged")
 
 
 def test_corpus_changed_during_a_run(unfinished, polyseme):
     recipe = (unfinished / "recipe.toml").read_text()
     corpus = next(line.strip(' ",') for line in recipe.splitlines() if line.strip().endswith('corpus.txt",'))
-    (unfinished / "recipe.toml").write_text(recipe.replace(corpus, str(Path("corpus.txt").absolute())))
+    rewrite_file(unfinished, RECIPE, recipe.replace(corpus, str(Path("corpus.txt").absolute())))
     with Path("corpus.txt").open("a") as file:
         file.write("one more sentence.")
     mistaken(polyseme("pretrain", "bert", "--out", "unfinished", "--resume"), "has changed since the run started")
@@ -315,7 +318,7 @@ def test_corpus_changed_during_a_run(unfinished, polyseme):
 
 
 WITH_A_MODEL = {
-    "no mask token": (["fill", "bert", "no mask here"], "write [MASK] for each token"),
+    "no mask token": (["fill", "bert", "no mask here"], "has no [MASK]; write it in place of each token to predict"),
     "fill on a gpt2": (["fill", "gpt2", "The [MASK]."], "cannot fill; use a model with a masked language model head"),
     "an unknown weight type": (
         ["generate", "gpt2", "The", "--weights", "int4"],
@@ -424,6 +427,8 @@ def test_truncated_weights(desk, trained, polyseme):
     mistaken(polyseme("fill", "cut", "The [MASK]."), "model.safetensors is truncated (")
     mistaken(polyseme("info", "cut"), "model.safetensors is truncated (")
     file.write_bytes(b"")
+    mistaken(polyseme("score", "cut", "text"), "model.safetensors is truncated (")
+    Path("cut/manifest.json").unlink()
     mistaken(polyseme("score", "cut", "text"), "is not a safetensors file")
 
 
@@ -462,7 +467,7 @@ def test_full_disk(desk, gpt2):
         command = [sys.executable, "-m", "polyseme", "info", str(gpt2)]
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
     assert "Traceback" not in ended.stderr and "polyseme: " in ended.stderr
-    assert "No space left on device" in ended.stderr and ended.returncode == 1
+    assert "No space left on device" in ended.stderr and ended.returncode == 2
 
 
 def test_broken_pipe(desk, gpt2):

@@ -111,6 +111,14 @@ def test_examples_in_the_help_are_valid_options(polyseme):
                 assert {word for word in line.split() if word.startswith("--")} <= known, line
 
 
+@pytest.mark.parametrize("group", [[], ["data"], ["tokenizer"]], ids=["all", "data", "tokenizer"])
+def test_summaries_fit_into_80_columns(polyseme, monkeypatch, group):
+    monkeypatch.setenv("COLUMNS", "80")
+    out = polyseme(*group, "--help").out
+    summaries = out.partition("Commands:\n")[2].splitlines()
+    assert summaries and not [line for line in summaries if line.endswith(("...", "…"))]
+
+
 HEAVY = ("torch", "numpy", "tokenizers", "transformers", "scipy", "numba", "safetensors", "rich", "huggingface_hub")
 
 

@@ -82,6 +82,7 @@ def test_import(polyseme, bert, old, tmp_path):
     assert ended.code == 0 and f"Saved {out} (loadable with transformers)." in ended.err
     assert {path.name for path in out.iterdir()} == {
         "config.json",
+        "manifest.json",
         "model.safetensors",
         "tokenizer.json",
         "tokenizer_config.json",

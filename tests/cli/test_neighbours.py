@@ -77,6 +77,7 @@ def test_import_and_export(polyseme, file, tmp_path):
     assert ended.code == 0 and f"Saved {out}.\n" in ended.err
     assert {path.name for path in out.iterdir()} == {
         "config.json",
+        "manifest.json",
         "model.safetensors",
         "tokenizer.json",
         "tokenizer_config.json",

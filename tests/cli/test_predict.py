@@ -8,7 +8,7 @@ import pytest
 
 import polyseme as ps
 from polyseme.datasets.labelled_files import stream_examples
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES
+from polyseme.tasks import TASKS
 
 MODULE = sys.modules["polyseme.cli.inference.predict"]  # its name is the command's as well
 QUICK = ["training.threads=1", "data.batch_size=4", "data.sequence_length=48"]
@@ -50,7 +50,7 @@ def file_of(folder, task):
 @pytest.fixture(scope="session")
 def several(bert, folder):
     """A model for all tasks after two training steps; its predictions do not matter here."""
-    kinds = {f"my-{task}": task for task in EXAMPLE_TYPES}
+    kinds = {f"my-{task}": task for task in TASKS}
     files = {name: file_of(folder, task) for name, task in kinds.items()}
     ps.finetune(bert, task=kinds, train=files, out=folder / "several", budget="2steps", settings=QUICK)
     return folder / "several"
@@ -71,7 +71,7 @@ def plain(value):
     return json.loads(json.dumps(value))
 
 
-@pytest.mark.parametrize("task", EXAMPLE_TYPES)
+@pytest.mark.parametrize("task", TASKS)
 def test_labelled_files(polyseme, several, folder, task):
     model, file, name = ps.load(several), file_of(folder, task), f"my-{task}"
     rows = objects(polyseme("predict", several, file, "--task", name, "--json"))

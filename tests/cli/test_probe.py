@@ -85,7 +85,7 @@ def test_spans_in_json(polyseme, bert, desk):
 MISTAKES = {
     "no file": (["--data", "trian.conllu"], "trian.conllu: no such file; did you mean train.conllu?"),
     "a kind": (["--data", "train.conllu", "--task", "poss"], "unknown probing task 'poss'; did you mean pos?"),
-    "no spans": (["--data", "pairs.tsv"], "pairs.tsv is a file for pair, which has no labelled spans"),
+    "no spans": (["--data", "pairs.tsv"], "pairs.tsv: no column 'text'"),
     "a broken line": (["--data", "broken.conllu"], "broken.conllu, line 4: the word has no valid head"),
     "nothing to learn": (["--data", "same.conll"], "all targets have the label 'X'"),
     "no names": (["--data", "tags.conll", "--data", "topics.tsv"], "with several, write NAME=tags.conll"),

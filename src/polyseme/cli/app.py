@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -30,6 +31,7 @@ from polyseme.cli.models.export import export
 from polyseme.cli.models.import_ import import_
 from polyseme.cli.models.info import info
 from polyseme.cli.models.serve import serve
+from polyseme.cli.other_tools import advise
 from polyseme.cli.training.adapt import adapt
 from polyseme.cli.training.compare import compare
 from polyseme.cli.training.finetune import finetune
@@ -82,12 +84,12 @@ def run(arguments: Sequence[str]) -> int:
         return _fail_usage(error)
     except (typer.Abort, KeyboardInterrupt):
         return _fail("stopped", 130)
-    except BrokenPipeError:
-        # The reader of stdout is gone; flushing at exit must not raise again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of stdout is gone
+        _discard_unwritable()
         return 141
     except OSError as error:
-        return _fail(f"{error.filename or 'the system'}: {error.strerror}; check the disk and the path", 1)
+        _discard_unwritable()
+        return _fail(f"{error.filename or 'output'}: {error.strerror}; check the disk and the path", 2)
     except MemoryError:
         return _fail("out of memory; choose a smaller model, batch or corpus", 1)
 
@@ -96,10 +98,26 @@ def _fail_usage(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         print(error.format_message())
         return 2
-    path = error.ctx.command_path if getattr(error, "ctx", None) else "polyseme"
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "polyseme"
+    unknown = getattr(error, "option_name", "")
+    if unknown and context and type(error).__name__ == "NoSuchOption":
+        advice = advise(unknown, {name for parameter in context.command.params for name in parameter.opts})
+        if advice:
+            return _fail(f"no such option: {unknown}; write {advice} (see {path} --help)", 2)
     return _fail(f"{error.format_message().rstrip('.')}; see {path} --help", 2)
 
 
 def _fail(message: str, code: int) -> int:
-    print("polyseme: " + " ".join(message.split()), file=sys.stderr)
+    with suppress(OSError):
+        print("polyseme: " + " ".join(message.split()), file=sys.stderr)
     return code
+
+
+def _discard_unwritable() -> None:
+    """Send standard streams that cannot be written to the null device, so that flushing them at exit does not fail."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,9 +17,12 @@ Model = Annotated[
 Texts = Annotated[list[str] | None, typer.Argument(help="Texts; by default the lines of --file or standard input.")]
 TextFile = Annotated[Path | None, typer.Option("--file", help="File with one text per line.")]
 Weights = Annotated[str, typer.Option(help="float32, or int8: a quarter of the memory, and faster.")]
+Verify = Annotated[
+    bool, typer.Option("--verify/--no-verify", help="Compare the checksums of the files with those in the manifest.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
-RunFolder = Annotated[Path, typer.Option(help="Directory of the run, new or empty; becomes a model directory.")]
+RunFolder = Annotated[Path, typer.Option(help="Directory of the run, new or empty; it becomes a model directory.")]
 Corpus = Annotated[
     list[str] | None,
     typer.Option(
@@ -32,13 +35,23 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="Any setting of the recipe: --set training.learning_rate=3e-4. Repeatable."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out, if there is one.")]
-RecipeKind = Annotated[str, typer.Option(help="fast: the lowest loss in the time. paper: as published.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Resume the run in --out, if there is one; another --budget extends it.")
+]
+RecipeKind = Annotated[
+    str, typer.Option(help="fast: lowest validation loss for the time. paper: hyperparameters as published.")
+]
 TextColumn = Annotated[str, typer.Option(help="Column of the text in jsonl, csv, tsv and parquet.")]
 Columns = Annotated[
     list[str] | None,
     typer.Option("--column", help="Column under another name: text=review; for tags by position: tag=4. Repeatable."),
 ]
+
+
+def given(context: typer.Context, **options: Any) -> dict[str, Any]:
+    """Those options that are on the command line, even with their default."""
+    sources = {name: context.get_parameter_source(name) for name in options}
+    return {name: options[name] for name, source in sources.items() if source and source.name != "DEFAULT"}
 
 
 def load_model(path: str | Path, weights: str = "float32") -> "Pretrained":

@@ -10,7 +10,7 @@ from polyseme.cli.console import format_metrics, report
 from polyseme.system.formatting import format_clock, format_count
 
 if TYPE_CHECKING:
-    from polyseme.comparison.runner import Progress as ComparisonProgress
+    from polyseme.comparison.runner import StageProgress
     from polyseme.corpora.corpus import Corpus
     from polyseme.training.session import Progress as TrainingProgress
 
@@ -101,7 +101,7 @@ class ComparisonBar(_Bar):
 
     _last = ""
 
-    def update(self, progress: "ComparisonProgress") -> None:
+    def update(self, progress: "StageProgress") -> None:
         """Show the stage that is running."""
         activity = (f"{progress.done}/{progress.total} " if progress.total else "") + progress.activity
         if progress.message:

@@ -9,7 +9,7 @@ from polyseme.cli.console import check_output, print_rows, read_texts, report, s
 from polyseme.cli.options import Json, Model, load_model
 from polyseme.cli.progress import spinner
 from polyseme.errors import ConfigError
-from polyseme.system.formatting import format_bytes
+from polyseme.system.formatting import format_bytes, format_number_of
 
 if TYPE_CHECKING:
     from polyseme.analysis.attention import Attention
@@ -29,7 +29,9 @@ def attention(
     words: Annotated[bool, typer.Option("--words", help="Statistics over whole words instead of tokens.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the attention weights of every head of a Transformer, and the cross-attention of translation models.
+    """Show the attention weights of every head of a Transformer.
+
+    For translation models, the cross-attention is shown as well.
 
     The page is a single file: each head as lines and as a matrix, all heads at a glance, and the statistics of each.
 
@@ -71,9 +73,9 @@ def attention(
 
 
 def _summary(attention: "Attention") -> str:
-    from polyseme.analysis.attention_heads import PARKED
+    from polyseme.analysis.attention_heads import ATTENTION_SINK
 
     num_layers, num_heads, num_tokens, _ = attention.weights.shape
-    shape = f"{num_layers} × {num_heads} heads over {num_tokens} tokens"
-    num_parked = sum(head.label == PARKED for head in attention.heads)
-    return f"{shape}, {num_parked} attend mostly to the first token" if num_parked else shape
+    shape = f"{num_layers} × {num_heads} heads over {format_number_of(num_tokens, 'token')}"
+    num_sinks = sum(head.label == ATTENTION_SINK for head in attention.heads)
+    return f"{shape}, {num_sinks} attend mostly to the first token" if num_sinks else shape

@@ -30,23 +30,25 @@ def evaluate(
             "prompts: zero-shot and few-shot prompting. translation: BLEU."
         ),
     ] = None,
-    task: Annotated[str | None, typer.Option(help="Name of the task, of a model with several.")] = None,
+    task: Annotated[str | None, typer.Option(help="Task name; required if the model has several tasks.")] = None,
     columns: Columns = None,
     method: Annotated[str, typer.Option(help="Analogies: 3cosadd or 3cosmul.")] = "3cosadd",
     most: Annotated[int, typer.Option(min=0, help="Maximum number of items of each set; 0: all.")] = 0,
     shots: Annotated[int, typer.Option(min=0, help="Few-shot examples in each prompt.")] = 0,
     examples: Annotated[str, typer.Option(help="File of few-shot examples; by default those of --data.")] = "",
     language: Annotated[str, typer.Option(help="Language of the prompt template: en, zh, or auto.")] = "auto",
-    seed: Annotated[int, typer.Option(min=0, help="Random seed of the sampling of items.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed for sampling items.")] = 0,
     chart: Annotated[Path | None, typer.Option(help="Chart (.svg) of the metrics with their standard errors.")] = None,
     json: Json = False,
 ) -> None:
-    """Evaluate a model on a benchmark, and report how many of its items the vocabulary covers.
+    """Evaluate a model on a benchmark.
+
+    Also reports how many items the vocabulary covers.
 
     task: a labelled file, possibly in a language without training labels. words: two words and a score per line,
-    between tabs; ': name' starts a section of analogies, four words per line. minimal-pairs: rows with sentence_good
-    and sentence_bad, as in BLiMP. translation: a table with the columns source and target. senses: a folder with
-    WORD.train.tsv and WORD.test.tsv (text, index, sense), or with train.tsv and test.tsv of pairs (WiC).
+    separated by tabs; ': name' starts a section of analogies, four words per line. minimal-pairs: rows with
+    sentence_good and sentence_bad, as in BLiMP. translation: a table with the columns source and target. senses: a
+    folder with WORD.train.tsv and WORD.test.tsv (text, index, sense), or with train.tsv and test.tsv of pairs (WiC).
 
     prompts: a causal language model is prompted with the items of a file: text (predict its last word), context,
     choices and answer, source and target, text and summary, or SQuAD's JSON. docs/evaluation.md documents the metrics.

@@ -45,12 +45,12 @@ def probe(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Measure what each layer of a frozen model encodes, by edge probing with a scalar mix.
+    """Measure what each layer of a model encodes, by edge probing.
 
-    Probes are trained for part-of-speech tags and dependencies (CoNLL-U), or for the labels of a file: of words
-    (CoNLL), of whole texts (columns text and label), or of spans, in JSON lines: {"text": "Ann met Bo", "targets":
-    [{"span1": [0, 1], "span2": [2, 3], "label": "met"}]}. Beside the weight of each layer, its gain over the layers
-    below is reported.
+    Probes are trained on the frozen layers, for part-of-speech tags and dependencies (CoNLL-U), or for the labels of a
+    file: of words (CoNLL), of whole texts (columns text and label), or of spans, in JSON lines: {"text": "Ann met Bo",
+    "targets": [{"span1": [0, 1], "span2": [2, 3], "label": "met"}]}. Reports the weight of each layer, and its gain
+    over the layers below.
 
     \b
     Examples:

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 def senses(
     model: Annotated[list[str], typer.Argument(help="Model directories, or files of word vectors.")],
-    word: Annotated[str, typer.Option(help="The word; several forms between commas: bank,banks.")],
+    word: Annotated[str, typer.Option(help="Word; several forms separated by commas: bank,banks.")],
     texts: Annotated[
         str, typer.Option(help="Lines of text, a table with text and label, a folder, or the sample town.")
     ],
     against: Annotated[
-        str | None, typer.Option(help="Other texts, whose senses are predicted by the nearest occurrence in --texts.")
+        str | None, typer.Option(help="Other texts; their senses are predicted from the nearest occurrence in --texts.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Page (.html) to write.")] = None,
     columns: Columns = None,
-    case: Annotated[str, typer.Option(help="any: ignore capitals; exact.")] = "any",
+    case: Annotated[str, typer.Option(help="any: case-insensitive; exact: case-sensitive.")] = "any",
     max_occurrences: Annotated[
         int, typer.Option(min=0, help="Maximum number of occurrences, sampled at random; 0: all.")
     ] = 500,
@@ -32,10 +32,12 @@ def senses(
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     json: Json = False,
 ) -> None:
-    """Show how the contextual vectors of a word separate its senses, layer by layer, in one or several models.
+    """Show how the contextual vectors of a word separate its senses.
+
+    Compares layers, and several models side by side.
 
     Each occurrence of the word has a vector in each layer; a static model has one vector for all. The page projects
-    them to two dimensions, side by side. For texts with senses (columns label or sense; index, or start and end,
+    them to two dimensions. For texts with senses (columns label or sense; index, or start and end,
     locate the word) it reports nearest-neighbour accuracy, balanced over senses, and the silhouette.
 
     \b

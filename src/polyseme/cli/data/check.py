@@ -20,26 +20,30 @@ def check(
     file: Annotated[Path, typer.Argument(help="Labelled training file.")],
     task: Annotated[
         str | None,
-        typer.Option(help="classify, pair, similarity, choice, tag or span; by default inferred from the file."),
+        typer.Option(help="Kind of task, such as classify, pair or tag; inferred from the file by default."),
     ] = None,
     against: Annotated[list[Path] | None, typer.Option(help="Dev or test file. Repeatable.")] = None,
     columns: Columns = None,
     model: Annotated[
-        str | None, typer.Option(help="Model directory: also check how its tokenizer reads the texts.")
+        str | None, typer.Option(help="Model directory; its tokenizer is checked on the texts, too.")
     ] = None,
     json: Json = False,
 ) -> None:
     """Check labelled files before training.
 
-    Exits with status 1 if a check fails: invalid rows, broken encodings, the same text with different labels, rows that
-    occur in two files, labels without training examples, texts that the model cannot read.
+    Exits with status 1 if a check fails: invalid rows, encoding errors, identical texts with different labels, rows
+    that occur in more than one file, labels without training examples, or texts that the model cannot read.
 
     \b
     Example:
       polyseme data check train.tsv --against dev.tsv --against test.tsv --model runs/bert
     """
     from polyseme.datasets.quality import check_files
+    from polyseme.tasks import guess_task, task_spec
 
+    names = parse_columns(columns)
+    task = task or guess_task(file, columns=names)
+    example_type = task_spec(task).Example
     options: dict[str, Any] = {}
     if model is not None:
         loaded = load_model(model)
@@ -49,13 +53,13 @@ def check(
             "uses_characters": loaded.encoder.uses_characters,
         }
     with spinner("checking the files"):
-        quality = check_files(file, *(against or []), task=task, columns=parse_columns(columns), **options)
+        quality = check_files(example_type, file, *(against or []), columns=names, **options)
     facts = list(map(_facts, quality.reports))
     if json:
         findings = [{**asdict(finding), "file": str(finding.file)} for finding in quality.findings]
-        print_json({"task": quality.task, "files": facts, "findings": findings})
+        print_json({"task": task, "files": facts, "findings": findings})
     else:
-        _print(quality.task, facts)
+        _print(task, facts)
         rows = [
             ["problem" if finding.is_problem else "note", str(finding.file), f"{finding.num_rows:,}", finding.message]
             for finding in quality.findings

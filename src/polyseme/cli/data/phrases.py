@@ -26,7 +26,9 @@ def phrases(
     column: TextColumn = "text",
     top: Annotated[int, typer.Option(min=0, help="Number of phrases to print.")] = 20,
 ) -> None:
-    """Join collocations, as in new_york, and write the text (Mikolov et al., 2013).
+    """Join collocations into single tokens, such as new_york.
+
+    Collocations are detected by their counts (Mikolov et al., 2013), and the text is written with them joined.
 
     \b
     Example:

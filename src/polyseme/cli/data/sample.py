@@ -14,7 +14,7 @@ def sample(
     out: Annotated[Path, typer.Option(help="Directory to write, new or empty.")],
     seed: Annotated[int, typer.Option(help="Random seed of town.")] = 0,
 ) -> None:
-    """Write a built-in corpus, to try the other commands.
+    """Write a built-in corpus for trying the other commands.
 
     docstrings is English text: the documentation of the Python packages on this machine. town is a synthetic bilingual
     corpus with labelled data for every kind of task.

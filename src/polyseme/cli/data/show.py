@@ -25,7 +25,9 @@ def show(
     step: Annotated[int, typer.Option(min=0, help="Training step, counted from 0.")] = 0,
     json: Json = False,
 ) -> None:
-    """Print sequences of a training batch as the model sees them, with the {target} after each masked token.
+    """Print sequences of a training batch as the model sees them.
+
+    Each masked token is followed by its {target}.
 
     \b
     Example:

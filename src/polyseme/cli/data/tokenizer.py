@@ -9,6 +9,7 @@ from polyseme.cli.console import report, suggest
 from polyseme.cli.options import TextColumn
 from polyseme.cli.progress import reading_bar
 from polyseme.errors import CheckpointError
+from polyseme.system.atomic_io import check_new_folder
 from polyseme.system.io_errors import writable
 
 tokenizer = typer.Typer(help="Train tokenizers.", no_args_is_help=True, rich_markup_mode=None)
@@ -20,7 +21,9 @@ def train(
     corpus: Annotated[list[str], typer.Option(help="Text: file, folder or pattern. Repeatable.")],
     kind: Annotated[str, typer.Option(help="word, char, wordpiece, bpe, byte-bpe or unigram.")] = "wordpiece",
     vocab_size: Annotated[int, typer.Option(min=1, help="Maximum vocabulary size.")] = 8192,
-    specials: Annotated[str, typer.Option(help="Special tokens of bert, gpt2, roberta, gpt or plain.")] = "bert",
+    specials: Annotated[
+        str, typer.Option(help="Style of the special tokens: bert, gpt2, roberta, gpt, elmo or plain.")
+    ] = "bert",
     lowercase: Annotated[bool, typer.Option(help="Lowercase, and strip accents.")] = True,
     min_count: Annotated[int, typer.Option(min=1, help="Minimum count of a token.")] = 2,
     column: TextColumn = "text",
@@ -35,8 +38,7 @@ def train(
     from polyseme.tokenization.config import TokenizerConfig
     from polyseme.tokenization.tokenizer import Tokenizer
 
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise CheckpointError(f"{out} is not empty; choose another --out")
+    check_new_folder(out)
     values: dict[str, Any] = {"kind": kind, "specials": specials, "lowercase": lowercase, "min_count": min_count}
     config = TokenizerConfig.parse(values, group="tokenizer")
     text = Corpus(*corpus, column=column)

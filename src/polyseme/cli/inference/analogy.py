@@ -10,16 +10,16 @@ from polyseme.cli.options import Json, Model, load_model
 
 def analogy(
     model: Model,
-    first: Annotated[str, typer.Argument(help="Such as man …")],
-    second: Annotated[str, typer.Argument(help="… which is to king …")],
-    third: Annotated[str, typer.Argument(help="… as woman is to the answer.")],
+    first: Annotated[str, typer.Argument(help="First word, such as man.")],
+    second: Annotated[str, typer.Argument(help="Word related to the first, such as king.")],
+    third: Annotated[str, typer.Argument(help="Third word, such as woman.")],
     method: Annotated[
         str, typer.Option(help="3cosadd (Mikolov et al., 2013) or 3cosmul (Levy and Goldberg, 2014).")
     ] = "3cosadd",
     top: Annotated[int, typer.Option(min=1, help="Number of answers.")] = 10,
     json: Json = False,
 ) -> None:
-    """Solve an analogy in the embedding: FIRST is to SECOND as THIRD is to …
+    """Solve a word analogy: FIRST is to SECOND as THIRD is to what?
 
     \b
     Example:

@@ -30,14 +30,15 @@ def ask(
         int, typer.Option(min=0, help="Maximum number of new tokens; 0: the default of the task.")
     ] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    show: Annotated[bool, typer.Option("--show", help="Print the prompts too.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Also print the prompts.")] = False,
     weights: Weights = "float32",
     json: Json = False,
 ) -> None:
-    """Answer questions by zero-shot or few-shot prompting of a causal language model.
+    """Prompt a causal language model, zero-shot or few-shot.
 
-    Nothing is trained: question answering prompts with 'A:', summarisation with 'TL;DR:', translation with 'source =';
-    Chinese texts are prompted in Chinese. Examples in the prompt (--shots) show the model what is expected.
+    Answers questions, summarises, translates or chooses without fine-tuning. A prompt ends with 'A:' for question
+    answering, 'TL;DR:' for summarisation and 'source =' for translation; Chinese texts are prompted in Chinese.
+    Examples in the prompt (--shots) show the model what is expected.
 
     \b
     Examples:

@@ -9,6 +9,7 @@ import typer
 from polyseme.cli.console import check_output, print_json, read_texts, report, suggest, write_output
 from polyseme.cli.options import Model, TextFile, Texts, Weights, load_model
 from polyseme.cli.progress import spinner
+from polyseme.system.formatting import format_number_of
 
 
 def embed(
@@ -42,5 +43,5 @@ def embed(
         buffer = io.BytesIO()
         np.save(buffer, vectors)
         write_output(out, buffer.getvalue())
-        report(f"Saved {out}: {vectors.shape[0]} vectors of {vectors.shape[1]} dimensions.")
+        report(f"Saved {out}: {format_number_of(len(vectors), 'vector')} of {vectors.shape[1]} dimensions.")
     suggest("evaluate {} --suite words --data FILE", model)

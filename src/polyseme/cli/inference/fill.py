@@ -17,11 +17,14 @@ def fill(
     top: Annotated[int, typer.Option(min=1, help="Number of candidates for each [MASK].")] = 5,
     json: Json = False,
 ) -> None:
-    """Predict masked tokens (fill-mask) with a masked language model.
+    """Predict masked tokens with a masked language model.
+
+    Write one [MASK] per token (fill-mask); in most Chinese models, that is one per character.
 
     \b
-    Example:
+    Examples:
       polyseme fill runs/bert 'The [MASK] barked.' --top 3
+      polyseme fill runs/ernie '她把钱存进了[MASK][MASK]。'
     """
     texts = read_texts(text, file)
     loaded = load_model(model)
@@ -42,4 +45,4 @@ def fill(
             for rank, prediction in enumerate(mask)
         ]
         print_table(rows, header=["text", "mask", "token", "probability"])
-    suggest("embed {} 'a sentence'", model)
+    suggest("embed {} --file FILE --out vectors.npy", model)

@@ -24,14 +24,16 @@ def generate(
     top_k: Annotated[int, typer.Option(min=0, help="Sample among the k most probable tokens; 0: all.")] = 0,
     top_p: Annotated[float, typer.Option(help="Nucleus sampling: probability mass to sample from.")] = 0.95,
     repetition_penalty: Annotated[
-        float, typer.Option(help="Above 1, tokens that occurred before become less probable.")
+        float, typer.Option(help="Above 1, tokens that have occurred become less probable.")
     ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     stop: Annotated[list[str] | None, typer.Option(help="String that ends the text. Repeatable.")] = None,
     weights: Weights = "float32",
     json: Json = False,
 ) -> None:
-    """Generate text after prompts with a causal language model; several prompts are decoded in batches.
+    """Generate text from prompts with a causal language model.
+
+    Several prompts are decoded in batches.
 
     \b
     Examples:
@@ -65,4 +67,4 @@ def generate(
                     print_json({"prompt": text, "text": generated})
                 else:
                     sys.stdout.write(f"{text}{generated}\n")
-    suggest("score {} 'a sentence'", model)
+    suggest("score {} --file FILE", model)

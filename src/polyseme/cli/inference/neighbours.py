@@ -14,7 +14,9 @@ def neighbours(
     top: Annotated[int, typer.Option(min=1, help="Number of neighbours of each word.")] = 10,
     json: Json = False,
 ) -> None:
-    """Find the nearest neighbours of words by cosine similarity, in the embedding (layer 0, without context).
+    """Find the nearest neighbours of words in the embedding.
+
+    Ranks words by the cosine similarity of their layer-0 vectors, which do not depend on context.
 
     \b
     Examples:
@@ -36,5 +38,5 @@ def neighbours(
         print_table(rows, header=["word", "neighbour", "cosine"])
         for name, near in found:
             if not any(neighbour.score for neighbour in near):
-                report(f"no vector is similar to that of {name!r}; the order of its neighbours means nothing")
+                report(f"no vector is similar to that of {name!r}; the order of its neighbours is arbitrary")
     suggest("senses {} --word {} --texts FILE", model, words[0])

@@ -27,14 +27,14 @@ _LONG_FIELDS = ("passage", "choices")  # omitted from tables
 def predict(
     model: Annotated[str, typer.Argument(help="Directory of a fine-tuned model.")],
     file: Annotated[str | None, typer.Argument(help="File of inputs; - or nothing for standard input.")] = None,
-    task: Annotated[str | None, typer.Option(help="Name of the task, of a model with several.")] = None,
+    task: Annotated[str | None, typer.Option(help="Task name; required if the model has several tasks.")] = None,
     columns: Columns = None,
     out: Annotated[
         Path | None, typer.Option(help="File to write: JSON lines if it ends in .jsonl, else a table.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Predict with a fine-tuned model: classes, similarity scores, choices, tags, or answer spans.
+    """Predict labels, scores or answers with a fine-tuned model.
 
     Inputs have the formats of the training files, with or without labels; or plain text, one text per line, or two with
     a tab between them. Sentences for sequence labelling are split at white space, Chinese into characters; other

@@ -8,10 +8,10 @@ from polyseme.cli.progress import spinner
 def score(
     model: Model, text: Texts = None, file: TextFile = None, weights: Weights = "float32", json: Json = False
 ) -> None:
-    """Score texts by log-likelihood: nats, bits per character, perplexity.
+    """Score texts by log-likelihood and perplexity.
 
-    Masked language models are scored by pseudo-likelihood, which cannot be compared with a likelihood.
-    Out-of-vocabulary words are charged for their spelling.
+    Prints nats, bits per character and perplexity. Masked language models are scored by pseudo-likelihood, which is
+    not comparable with a likelihood. Out-of-vocabulary words incur the cost of spelling them.
 
     \b
     Example:

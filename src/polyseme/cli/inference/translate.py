@@ -22,7 +22,9 @@ def translate(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Translate texts by beam search, in the direction that the model was trained for.
+    """Translate texts by beam search.
+
+    The model translates in the direction it was trained for.
 
     \b
     Examples:

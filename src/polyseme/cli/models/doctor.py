@@ -20,7 +20,7 @@ _EXTRAS = {
 
 
 def doctor(json: Json = False) -> None:
-    """Check this machine: hardware, packages, memory, disk, and what to expect of it.
+    """Check this machine: processor, memory, disk and packages.
 
     \b
     Example:
@@ -28,11 +28,10 @@ def doctor(json: Json = False) -> None:
     """
     import torch
 
-    from polyseme.system.atomic_io import cache_folder
+    from polyseme.system.cache import cache_folder
     from polyseme.system.hardware import available_memory, num_cores, processor_name
 
     cache = cache_folder()
-    existing = next(folder for folder in [cache, *cache.parents] if folder.exists())
     facts: dict[str, Any] = {
         "polyseme": importlib.metadata.version("polyseme"),
         "python": platform.python_version(),
@@ -43,7 +42,7 @@ def doctor(json: Json = False) -> None:
         "capability": torch.backends.cpu.get_cpu_capability(),
         "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "memory_free": available_memory(),
-        "disk_free": shutil.disk_usage(existing).free,
+        "disk_free": shutil.disk_usage(cache).free,
         "cache": str(cache),
         "gigaflops": round(_gigaflops()),
         "extras": {name: all(importlib.util.find_spec(part) for part in parts) for name, parts in _EXTRAS.items()},

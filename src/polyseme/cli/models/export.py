@@ -17,14 +17,16 @@ def export(
         str,
         typer.Option(
             help="onnx: a graph for onnxruntime; int8: the same, quantized. word2vec, word2vec-text, glove: word "
-            "vectors. bilm, fastai, mtlstm: weights of an ELMo, ULMFiT or CoVe for the programs of their authors."
+            "vectors. bilm, fastai, mtlstm: ELMo, ULMFiT or CoVe weights in their authors' formats."
         ),
     ] = "onnx",
     file: Annotated[
-        Path | None, typer.Option(help="Texts, one per line, to compare a graph with the model on; else a sample.")
+        Path | None, typer.Option(help="Texts for verifying a graph, one per line; by default a built-in sample.")
     ] = None,
 ) -> None:
-    """Export a model: as an ONNX graph, which is checked to give the same vectors, or as word vectors.
+    """Export a model as an ONNX graph or as word vectors.
+
+    The output of a graph is compared with that of the model.
 
     \b
     Examples:
@@ -41,11 +43,11 @@ def export(
         written, parity = loaded.export(out, to=to, texts=texts)
     if parity is None:
         print(f"{written}: vectors of {loaded.encoder.tokens.embedding_dim} dimensions")
-        suggest("neighbours {} the" if written.is_file() else "doctor", written)
+        suggest("neighbours {} WORD" if written.is_file() else "doctor", written)
         return
     print(
         f"{written}: on {parity.num_texts} texts the vectors differ by at most {parity.max_difference:.1e}, "
         f"with a cosine of at least {parity.min_cosine:.6f}"
     )
     report("text vectors are the mean of last_hidden_state where attention_mask is 1")
-    suggest("embed {} 'a sentence' --out vectors.npy", model)
+    suggest("embed {} --file FILE --out vectors.npy", model)

@@ -22,13 +22,13 @@ def import_(
     ],
     out: Annotated[Path, typer.Option(help="Directory to write, new or empty.")],
     vectors: Annotated[
-        str | None, typer.Option(help="Run or file of the word vectors that a CoVe was trained on.")
+        str | None, typer.Option(help="Run or file with the word vectors that a CoVe was trained on.")
     ] = None,
     pickle: Annotated[
         bool, typer.Option("--pickle", help="Also read pickled weights (.bin, .pth), in a sandboxed process.")
     ] = False,
 ) -> None:
-    """Convert a model of another program to a model directory.
+    """Convert a model from another program to a model directory.
 
     \b
     Examples:
@@ -39,10 +39,9 @@ def import_(
     """
     from polyseme.api import open_embeddings
     from polyseme.conversion.registry import as_model_directory
-    from polyseme.system.atomic_io import atomic_folder
-    from polyseme.training.storage.run_dir import check_unused
+    from polyseme.system.atomic_io import atomic_folder, check_new_folder
 
-    check_unused(out)
+    check_new_folder(out)
     embeddings = open_embeddings(vectors) if vectors else None
     with spinner("reading"), as_model_directory(path, read_pickle=pickle, embeddings=embeddings) as folder:
         model = load_model(folder)

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from polyseme.cli.console import print_json, report, suggest
-from polyseme.cli.options import Json
+from polyseme.cli.options import Json, Verify
 
 
 def info(
     model: Annotated[Path, typer.Argument(help="Model or run directory, or a file of word vectors.")],
+    verify: Verify = True,
     json: Json = False,
 ) -> None:
     """Describe a model: family, sizes, training and scores.
@@ -21,7 +22,7 @@ def info(
     """
     from polyseme.loading import describe
 
-    facts = describe(model)
+    facts = describe(model, verify=verify)
     if json:
         print_json(facts)
     else:

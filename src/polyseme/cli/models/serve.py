@@ -20,21 +20,23 @@ _KEY_VARIABLE = "POLYSEME_API_KEY"
 
 def serve(
     model: Annotated[list[str], typer.Argument(help="Directories of models, runs or comparisons; word-vector files.")],
-    host: Annotated[str, typer.Option(help="Address to listen on; other machines need a key.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; access from other machines requires a key.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0: any free one.")] = 8000,
-    api_key: Annotated[str, typer.Option(help="Key that clients have to send; by default POLYSEME_API_KEY.")] = "",
+    api_key: Annotated[str, typer.Option(help="API key that clients must send; by default POLYSEME_API_KEY.")] = "",
     allow_host: Annotated[list[str] | None, typer.Option(help="Accepted Host header. Repeatable.")] = None,
     quantize: Annotated[str, typer.Option(help="int8: quantized weights, smaller and faster; none.")] = "none",
     queue: Annotated[
-        int, typer.Option(min=1, max=4096, help="Maximum of waiting requests; others get status 429.")
+        int, typer.Option(min=1, max=4096, help="Maximum number of admitted requests; more get status 429.")
     ] = 128,
-    threads: Annotated[int, typer.Option(min=0, max=1024, help="Threads for the models; 0: by their size.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, max=1024, help="Threads for the models; 0: chosen by their size.")] = 0,
     json: Json = False,
 ) -> None:
-    """Serve models over HTTP, with an API and a playground page.
+    """Serve models over HTTP, with an API and a playground.
 
     OpenAI clients work unchanged for embeddings and completions. Directories that cannot be opened are reported and
-    checked again; a run that finishes while it is served becomes a model.
+    checked again; a run that finishes is then served as a model.
 
     \b
     Examples:
