@@ -4,7 +4,7 @@ import pytest
 
 import polyseme as ps
 from polyseme.comparison.metadata import learning_curve_rows
-from polyseme.datasets.splits import open_corpora, split_text
+from polyseme.datasets.splits import open_by_language, split_text
 from polyseme.inference.scores import total
 
 
@@ -14,7 +14,7 @@ from polyseme.inference.scores import total
 def test_a_learning_curve_ends_at_the_score_of_the_model(family, name, text, tmp_path, monkeypatch):
     """Both include the cost of spelling the OOV words of a small vocabulary."""
     monkeypatch.setenv("POLYSEME_CACHE", str(tmp_path / "cache"))
-    split = split_text(open_corpora([str(text)], "text"), tmp_path / "text", dev_characters=20_000)
+    split = split_text(open_by_language([str(text)], "text"), tmp_path / "text", dev_characters=20_000)
     corpus, dev = split.as_options("train"), split.as_options("dev")
     settings = ["model.vocab_size=300", "training.threads=1"]
     model = ps.pretrain(

@@ -20,7 +20,7 @@ from polyseme.comparison.results import RESULTS, read_rows
 from polyseme.comparison.runner import LOCK, Comparison
 from polyseme.comparison.train import throughput
 from polyseme.comparison.train.model_size import TrainingPlan
-from polyseme.datasets.splits import Split, hash_fraction
+from polyseme.datasets.splits import SplitCorpus, hash_fraction
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.training.recipe import Recipe
 from polyseme.training.storage.run_dir import lock_folder
@@ -65,6 +65,22 @@ def finished(text, tasks, tmp_path_factory):
         (out / "runs" / "gpt2").mkdir(parents=True)
         (out / "runs" / "gpt2" / "something").write_text("else")
         yield out, list(comparison.run())
+
+
+def test_outcomes_of_the_same_test_items_are_recorded(finished):
+    """For all families; their mean is the metric."""
+    out, _ = finished
+    number_of_items, checked = {}, set()
+    for row in read_rows(out):
+        if row["row"] not in ("task", "metric"):
+            continue
+        measured = row.get("task") or row["suite"], row.get("method") or row["name"], row.get("num_labels")
+        outcomes, value = row["outcomes"], row.get("mean", row.get("value"))
+        assert number_of_items.setdefault(measured, len(outcomes)) == len(outcomes)
+        assert sum(outcomes) / len(outcomes) == pytest.approx(value, abs=1e-3), measured
+        checked.add(row.get("kind") or row["suite"])
+    assert checked >= {"classify", "likelihood", "minimal-pairs", "senses"}
+    assert (out / RESULTS).stat().st_size < 2_000_000
 
 
 def test_results_have_rows_of_every_kind(finished):
@@ -118,7 +134,7 @@ def test_no_family_is_trained_on_held_out_text(finished):
     from polyseme.training.data_pipeline import open_corpora
 
     out, _ = finished
-    split = Split(folder=out / "text", languages=("",))
+    split = SplitCorpus(folder=out / "text", languages=("",))
     held_out = {hash_fraction(text) for name in ("dev", "test") for _, text in split.documents(name)}
     for family in ("svd", "bert"):
         corpus, _ = open_corpora(Recipe.load(out / "runs" / family))
@@ -252,6 +268,27 @@ def test_a_killed_comparison_resumes_to_the_same_results(text, tasks, tmp_path):
     printed = [json.loads(line) for line in ended.stdout.splitlines()]
     assert printed == [row for row in read_rows(whole) if row["row"] != "done"]
     assert "polyseme serve" in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_killed_training_is_one_line_and_is_repeated(text, tmp_path):
+    """The other families are measured all the same, and the same command trains the missing one."""
+    out = tmp_path / "out"
+    options = ["--corpus", text, "--families", "onehot,bert", "--budget", "60steps", "--size", "tiny", "--labels", 8]
+    line = [sys.executable, "-m", "polyseme", "compare", *map(str, options), "--out", str(out)]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = out / "runs" / "bert"
+    while not (run / "history.jsonl").exists() and process.poll() is None:
+        time.sleep(0.02)
+    os.kill(int((run / "run.lock").read_text()), signal.SIGKILL)
+    _, output = process.communicate(timeout=240)
+    assert process.returncode == 1 and "Traceback" not in output
+    assert "bert, training, failed: the process was killed" in output
+    assert output.rstrip().endswith("run the same command again to repeat what failed")
+    assert [*family_rows(out)] == ["onehot"]
+    ended = subprocess.run(line, capture_output=True, text=True)
+    assert ended.returncode == 0 and "failed" not in ended.stderr, ended.stderr
+    assert [*family_rows(out)] == ["onehot", "bert"]
 
 
 @pytest.mark.slow

@@ -15,11 +15,11 @@ from polyseme.errors import CheckpointError, ConfigError
 from polyseme.system.atomic_io import write_file
 from polyseme.training.optimization.budget import SIZES, Budget, BudgetText
 from polyseme.training.presets import preset_families
+from polyseme.training.recipe import Recipe
 
 SETTINGS = "comparison.toml"
 
 _DEFAULT_SECONDS = 60.0  # of processor time, assumed by the evaluation if the budget is not a time
-_NEEDS = {"cove": "parallel text and word vectors", "transformer": "parallel text"}
 
 
 class ComparisonConfig(Config):
@@ -71,9 +71,9 @@ class ComparisonConfig(Config):
         for family in self.families:
             if family not in known:
                 raise ConfigError(f"{family!r:.60} is not a family{suggest_name(family, known)}")
-            if family in _NEEDS:
+            if Recipe.preset(family, SIZES[0]).objective.uses_parallel_text:
                 raise ConfigError(
-                    f"{family} is trained on {_NEEDS[family]}, not on a plain corpus; train it with polyseme pretrain "
+                    f"{family} is trained on parallel text, not on a plain corpus; train it with polyseme pretrain "
                     f"{family}, and compare the model directory"
                 )
             if self.families.count(family) > 1:

@@ -15,7 +15,7 @@ from polyseme.comparison.measure.intrinsic import disk_bytes, embedding_seconds
 from polyseme.comparison.measure.items import EvaluationItems
 from polyseme.comparison.rows import Row
 from polyseme.corpora.multilingual import split_language_prefix
-from polyseme.datasets.splits import Split, count_splits, hash_fraction, open_corpora
+from polyseme.datasets.splits import SplitCorpus, count_splits, hash_fraction, open_by_language
 from polyseme.errors import PolysemeError
 from polyseme.evaluation.perplexity import case_suffix
 from polyseme.inference.capabilities import likelihood_scale
@@ -23,14 +23,14 @@ from polyseme.inference.scores import oov_spelling_nats
 from polyseme.pretrained import Pretrained
 from polyseme.system.hardware import available_memory, num_cores, processor_name
 from polyseme.training.recipe import Recipe
-from polyseme.training.storage.history import read_history
+from polyseme.training.storage.history import read_history, tokens_per_second
 
 _SAMPLE_CHARACTERS = 200_000  # to estimate the number of tokens of a text
 
 
 def comparison_row(
     settings: ComparisonConfig,
-    split: Split | None,
+    split: SplitCorpus | None,
     items: EvaluationItems,
     datasets: Sequence[LabelledDataset],
     out: Path,
@@ -74,7 +74,7 @@ def family_row(name: str, model: Pretrained, folder: Path, items: EvaluationItem
         row |= {
             "steps": last["step"],
             "tokens": last["tokens"],
-            "tokens_per_second": round(last["tokens"] / max(1e-9, last["seconds"])),
+            "tokens_per_second": tokens_per_second(last["tokens"], last["seconds"]) or None,
             "processor_seconds": last.get("processor_seconds"),
             "seconds": last["seconds"],
             "stopped_by": "completion" if model.recipe.objective.full_batch else "budget",
@@ -82,7 +82,7 @@ def family_row(name: str, model: Pretrained, folder: Path, items: EvaluationItem
     return row
 
 
-def count_tokens(model: Pretrained, split: Split) -> int:
+def count_tokens(model: Pretrained, split: SplitCorpus) -> int:
     """An estimate of the training text's length in tokens of a model."""
     assert model.tokenizer is not None
     sampled, tokens, total = 0, 0, 0
@@ -94,7 +94,7 @@ def count_tokens(model: Pretrained, split: Split) -> int:
     return round(tokens / max(1, sampled) * total)
 
 
-def learning_curve_rows(name: str, model: Pretrained, folder: Path, split: Split) -> list[Row]:
+def learning_curve_rows(name: str, model: Pretrained, folder: Path, split: SplitCorpus) -> list[Row]:
     """The dev losses of a training run as bits per character, if there are any.
 
     As on the test text, the cost of spelling OOV words is included. For a masked language model, it is the loss with
@@ -124,11 +124,11 @@ def training_overlap(model: Pretrained, settings: ComparisonConfig) -> float | N
     if not isinstance(model.recipe, Recipe) or model.recipe.objective.uses_parallel_text:
         return None
     try:
-        corpora = open_corpora(model.recipe.data.corpus, model.recipe.data.column)
+        corpora = open_by_language(model.recipe.data.corpus, model.recipe.data.column)
         seen = {hash_fraction(document) for corpus in corpora.values() for document in corpus}
     except PolysemeError:
         return None
-    evaluated = open_corpora(settings.corpus, settings.column)
+    evaluated = open_by_language(settings.corpus, settings.column)
     in_training = [hash_fraction(document) in seen for corpus in evaluated.values() for document in corpus]
     return sum(in_training) / max(1, len(in_training))
 

@@ -119,6 +119,7 @@ class MetricRow(ResultRow):
     better: Literal["higher", "lower"] = "higher"
     layer: int | None = Field(None, ge=0)
     layers: list[float | None] = Field(default_factory=list)  # the value by layer
+    outcomes: list[float | None] = Field(default_factory=list)  # by test item; None for items without a score
 
 
 class TaskRow(ResultRow):
@@ -138,6 +139,7 @@ class TaskRow(ResultRow):
     seconds: float | None = None
     layer: int | None = None
     steps: int | None = None
+    outcomes: list[float | None] = Field(default_factory=list)  # by test item, means over seeds
 
 
 class NeighboursRow(ResultRow):
@@ -150,7 +152,7 @@ class NeighboursRow(ResultRow):
     neighbours: Pairs
 
 
-class AmbiguousWord(Config):
+class AmbiguousWordRecord(Config):
     """A word that may have several senses."""
 
     model_config = ConfigDict(strict=True)
@@ -168,7 +170,7 @@ class AmbiguousWordsRow(ResultRow):
 
     key = ()
 
-    words: list[AmbiguousWord]
+    words: list[AmbiguousWordRecord]
     found_by: str | None = None
     method: str | None = None
 

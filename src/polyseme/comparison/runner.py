@@ -1,7 +1,6 @@
 """A comparison from start to end: split the text, plan, train and evaluate each family, and write the report."""
 
 import hashlib
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -32,11 +31,12 @@ from polyseme.comparison.train.launcher import Job, run_jobs
 from polyseme.comparison.train.model_size import TrainingPlan
 from polyseme.comparison.train.planning import RUNS, TrainingPlanner
 from polyseme.corpora.multilingual import split_language_prefix
-from polyseme.datasets.builtin import SAMPLES
-from polyseme.datasets.splits import TEXT_FOLDER, Split, open_corpora, require_enough_text, split_text
+from polyseme.datasets.builtin import SAMPLES, absolute_path
+from polyseme.datasets.splits import TEXT_FOLDER, SplitCorpus, open_by_language, require_enough_text, split_text
 from polyseme.errors import CheckpointError, TrainingError
 from polyseme.loading import load
-from polyseme.system.atomic_io import remove_partial_files, require_space
+from polyseme.system.atomic_io import check_new_folder, remove_partial_files, require_space
+from polyseme.system.formatting import format_number_of
 from polyseme.system.hardware import num_cores
 from polyseme.system.io_errors import writable
 from polyseme.system.signals import ShutdownRequest, graceful_shutdown
@@ -53,7 +53,7 @@ _NUM_MAPPED, _NUM_LISTED = 4, 20  # ambiguous words
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
+class StageProgress:
     """The state of a running comparison."""
 
     activity: str
@@ -86,11 +86,11 @@ class Comparison:
             if name in SAMPLES and Path(name).absolute() == out.absolute():
                 raise CheckpointError(f"--out {out} would shadow the built-in sample {name}; choose another --out")
         settings = settings.replace(
-            corpus=[_absolute(path) for path in settings.corpus],
-            models=[str(Path(path).absolute()) for path in settings.models],
-            tasks=settings.tasks and str(Path(settings.tasks).absolute()),
+            corpus=[*map(absolute_path, settings.corpus)],
+            models=[*map(absolute_path, settings.models)],
+            tasks=absolute_path(settings.tasks),
         )
-        corpora = open_corpora(settings.corpus, settings.column)
+        corpora = open_by_language(settings.corpus, settings.column)
         prints = [f"{language} {corpus.fingerprint()}" for language, corpus in corpora.items()]
         settings = settings.replace(fingerprint=hashlib.sha256("\n".join(prints).encode()).hexdigest()[:32])
         disk = _check_folder(settings, out)
@@ -109,7 +109,7 @@ class Comparison:
             settings.save(out)
         return cls(settings, out, lock, data)
 
-    def run(self) -> Iterator[Progress]:
+    def run(self) -> Iterator[StageProgress]:
         """Execute all stages that are not done yet."""
         try:
             with graceful_shutdown() as self._shutdown:
@@ -129,9 +129,9 @@ class Comparison:
     # Preparation.
 
     @cached_property
-    def split(self) -> Split | None:
+    def split(self) -> SplitCorpus | None:
         """The train, dev and test split of the text; none if nothing is trained."""
-        corpora = open_corpora(self.settings.corpus, self.settings.column)
+        corpora = open_by_language(self.settings.corpus, self.settings.column)
         if self.settings.models:
             return None
         dev_characters = EvaluationBudget.of(self.settings).dev_characters
@@ -142,7 +142,7 @@ class Comparison:
         assert self.split is not None
         return TrainingPlanner(settings=self.settings, split=self.split, out=self.out)
 
-    def _prepare(self) -> Iterator[Progress]:
+    def _prepare(self) -> Iterator[StageProgress]:
         settings = self.settings
         yield self._progress("splitting the text")
         split = self.split
@@ -170,7 +170,7 @@ class Comparison:
 
     # Training.
 
-    def _train(self, names: Sequence[str]) -> Iterator[Progress]:
+    def _train(self, names: Sequence[str]) -> Iterator[StageProgress]:
         if self.settings.models:
             for name in names:
                 yield self._progress(f"loading {name}")
@@ -201,7 +201,7 @@ class Comparison:
                 continue
             self.results.add("training", rows, family=name)
             seconds = f"{rows[0]['processor_seconds']:.0f} s of processor time"
-            message = f"{name} {rows[0]['size']}: {rows[0]['steps']:,} steps, {seconds}"
+            message = f"{name} {rows[0]['size']}: {format_number_of(rows[0]['steps'], 'step')}, {seconds}"
             yield self._progress(activity, fraction=1.0, message=message)
         self._check_shutdown()
 
@@ -228,7 +228,7 @@ class Comparison:
 
     # Evaluation.
 
-    def _evaluate(self, name: str) -> Iterator[Progress]:
+    def _evaluate(self, name: str) -> Iterator[StageProgress]:
         trained = (name, "training") in self.results.done
         waiting = [stage for stage in self.evaluator.stages if trained and (name, stage) not in self.results.done]
         self._done += 1 + len(self.evaluator.stages) - len(waiting)
@@ -248,7 +248,7 @@ class Comparison:
                     self.results.add(stage, rows, family=name)
                 self._done += 1
 
-    def _map_ambiguous_words(self) -> Iterator[Progress]:
+    def _map_ambiguous_words(self) -> Iterator[StageProgress]:
         """Find ambiguous words with the family that is best at word senses, and map them with all families."""
         self._check_shutdown()
         contexts = {row["family"]: row["context"] for row in self.results.rows if row["row"] == "family"}
@@ -292,8 +292,8 @@ class Comparison:
         if self._shutdown.signal:
             raise KeyboardInterrupt(f"progress is saved in {self.out}; run the same command again to resume")
 
-    def _progress(self, activity: str, *, fraction: float = 0.0, message: str = "") -> Progress:
-        return Progress(activity=activity, done=self._done, total=self._total, fraction=fraction, message=message)
+    def _progress(self, activity: str, *, fraction: float = 0.0, message: str = "") -> StageProgress:
+        return StageProgress(activity=activity, done=self._done, total=self._total, fraction=fraction, message=message)
 
 
 def _chunks(names: Sequence[str], size: int) -> list[Sequence[str]]:
@@ -305,17 +305,4 @@ def _check_folder(settings: ComparisonConfig, out: Path) -> Path | None:
     if (out / SETTINGS).exists():
         settings.check_unchanged(ComparisonConfig.load(out), out)
         return None
-    if out.exists() and not out.is_dir():
-        raise CheckpointError(f"{out} is a file; choose another --out")
-    if out.is_dir() and any(path.name != LOCK and path.suffix != ".part" for path in out.iterdir()):
-        raise CheckpointError(f"{out} is not empty; choose another --out")
-    disk = next(folder for folder in [out.absolute(), *out.absolute().parents] if folder.exists())
-    if not disk.is_dir() or not os.access(disk, os.W_OK | os.X_OK):
-        raise CheckpointError(f"{out} cannot be created: {disk} is not a writable folder; choose another --out")
-    return disk
-
-
-def _absolute(path: str) -> str:
-    language, name = split_language_prefix(path)
-    absolute = name if name in SAMPLES and not Path(name).exists() else str(Path(name).absolute())
-    return f"{language}={absolute}" if language else absolute
+    return check_new_folder(out, ignored=[LOCK])

@@ -5,8 +5,8 @@ import pytest
 from polyseme.comparison.measure.datasets import find_datasets, label_counts, subsample, write_dataset
 from polyseme.comparison.measure.label_curves import sample_examples
 from polyseme.datasets.labelled_files import read_examples
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES
 from polyseme.errors import ConfigError, DataError
+from polyseme.tasks import TASKS
 from polyseme.training.finetune_recipe import LabelledDataConfig
 from polyseme.training.labelled_data import LabelledData
 
@@ -19,7 +19,7 @@ def town_dataset(town, name):
 
 def test_a_folder_is_searched(town):
     data = find_datasets(str(town), seed=0)
-    assert {one.name: one.kind for one in data.datasets} == {kind: kind for kind in EXAMPLE_TYPES}
+    assert {one.name: one.kind for one in data.datasets} == {kind: kind for kind in TASKS}
     assert {suite: [path.name for path in paths] for suite, paths in data.suites.items()} == {
         "words": ["words"],
         "minimal-pairs": ["minimal_pairs"],
@@ -34,7 +34,7 @@ def test_written_datasets_are_read_unchanged(town, tmp_path):
     for dataset in find_datasets(str(town), seed=0).datasets:
         small = subsample(dataset, SIZES, seed=0)
         for split, path in write_dataset(small, tmp_path / dataset.name).items():
-            again = read_examples(path, EXAMPLE_TYPES[dataset.kind])
+            again = read_examples(path, TASKS[dataset.kind].Example)
             assert [(one.texts, one.labels) for one in again] == [
                 (one.texts, one.labels) for one in small.splits[split]
             ]

@@ -73,6 +73,8 @@ def test_probes_find_the_informative_layer(kind):
     dataset, features = separable_dataset(kind)
     score = fit_probe(dataset, features, sample_examples(dataset, 100, 0))
     assert score.layer == 1 and score.value > 0.9
+    assert np.mean(score.outcomes) == pytest.approx(score.value, abs=0.02)
+    assert len(score.outcomes) == len(dataset.splits["test"])
     few = fit_probe(dataset, features, sample_examples(dataset, 4, 0))  # fewer rows than columns
     assert few.value < score.value
 

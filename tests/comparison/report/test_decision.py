@@ -1,13 +1,23 @@
 """Recommended families for synthetic results with an obvious best choice."""
 
+import math
 import random
+import statistics
 
 import pytest
 from tests.comparison.synthetic_results import comparison_row, synthetic_rows
 
 from polyseme.comparison.report.decision import decide_all
+from polyseme.comparison.report.markdown import write_markdown
+from polyseme.comparison.report.page import draw_page
 from polyseme.comparison.report.results_view import group_rows
-from polyseme.comparison.report.scores import LOW_COVERAGE, NO_TIME, sampling_error, task_measurements
+from polyseme.comparison.report.scores import (
+    LOW_COVERAGE,
+    NO_TIME,
+    sampling_error,
+    suite_measurements,
+    task_measurements,
+)
 from polyseme.comparison.report.sentences import explain, recommend
 
 CONTEXTS = {"onehot": "none", "svd": "none", "skipgram": "none", "bert": "both", "elmo": "both", "gpt2": "left"}
@@ -58,7 +68,8 @@ def decisions(rows, tasks=(TASK,), **changes):
         ({"svd": 0.80, "bert": 0.81, "elmo": 0.815}, "svd", ["svd", "bert", "elmo"], False),
         ({"svd": 0.75, "bert": 0.81, "elmo": 0.815}, "bert", ["bert", "elmo"], False),  # context is required
         ({"onehot": 0.31, "svd": 0.30, "bert": 0.31}, None, [], False),  # at the majority baseline
-        ({"onehot": 0.32, "bert": 0.36}, "bert", ["bert"], False),  # not significant, but one is at the baseline
+        ({"onehot": 0.36, "bert": 0.38}, "bert", ["bert"], False),  # not significant, but one is at the baseline
+        ({"onehot": 0.31, "bert": 0.36}, None, [], False),  # above it, but no family has learned the task
         ({"bert": 0.8}, "bert", ["bert"], False),
     ],
 )
@@ -197,7 +208,7 @@ def test_tasks_at_the_baseline_are_left_out_of_the_mean_and_reported():
     decision = decisions(rows, tasks)["classification"]
     assert decision.family == "bert" and decision.score.value == pytest.approx(0.8)
     assert [one.name for one in decision.at_baseline] == ["hard"]
-    assert "No family is above the baseline on hard." in explain(decision, view(rows, tasks))
+    assert "No family is clearly above the baseline on hard: SVD 0.310 ±" in explain(decision, view(rows, tasks))
 
 
 def test_word_senses_are_for_contextual_families_if_any_is_above_the_baseline():
@@ -212,7 +223,7 @@ def test_word_senses_are_for_contextual_families_if_any_is_above_the_baseline():
 def test_word_senses_of_static_families_only():
     rows = metrics("senses", svd=0.5, onehot=0.5)
     decision = decisions(rows)["senses"]
-    assert decision.family is None and "No family is above the baseline" in explain(decision, view(rows))
+    assert decision.family is None and "No family is clearly above the baseline" in explain(decision, view(rows))
 
 
 def test_likelihoods_on_different_scales_are_never_compared():
@@ -280,17 +291,101 @@ def test_summary_and_limitations():
     assert advice.summary.count(". ") == 0 and "not significant" in advice.confidence
     limits = " ".join(advice.limitations)
     assert "trained once" in limits and "CoVe failed: no pairs" in limits and "different scales" in limits
-    assert "No family is above the baseline for question answering" in limits
+    assert "Nothing is recommended for question answering: no family is clearly above the baseline." in limits
 
 
-def test_a_use_barely_above_the_baseline_is_a_limitation_instead_of_advice():
+def test_nothing_is_recommended_for_a_task_that_no_family_has_learned():
     names = {"name": "names", "kind": "tag", "metric": "f1", "test": 1000}
     rows = [*scores(svd=0.8, bert=0.6), *scores(task="names", kind="tag", svd=0.02, bert=0.05)]
-    head = [comparison_row(families=[], tasks=[TASK, names]), *families("svd", "bert")]
-    advice = recommend(group_rows([*head, *rows]))
+    results = group_rows([comparison_row(families=[], tasks=[TASK, names]), *families("svd", "bert"), *rows])
+    advice = recommend(results)
     assert "SVD for text classification" in advice.summary and "labelling" not in advice.summary
-    assert any("sequence labelling: BERT scores 0.05" in limit for limit in advice.limitations)
+    assert any("Nothing is recommended for sequence labelling" in limit for limit in advice.limitations)
+    (decision,) = (one for one in advice.decisions if one.use.key == "sequence_labelling")
+    assert decision.family is None and "on names: BERT 0.050 ±" in explain(decision, results)
+    (line,) = (line for line in write_markdown(results, advice).splitlines() if line.startswith("| Sequence labelling"))
+    assert line.startswith("| Sequence labelling | none | ") and "BERT 0.050" in line
+    assert draw_page(results, advice).count('class="family none"') == 1
+    head = [comparison_row(families=[], tasks=[TASK, names]), *families("svd", "bert")]
     assert "no family is clearly better" in recommend(group_rows([*head, *rows[2:]])).summary
+
+
+def answers(number, score, harder=0.0):
+    """Outcomes of test items of increasing difficulty, of which a share is answered; the first ones are too hard."""
+    order = random.Random(0).sample(range(number), number)
+    correct = [0] * number
+    for item in order[round(harder * number) :][: round(score * number)]:
+        correct[item] = 1
+    return correct
+
+
+def outcome_rows(task="topics", **outcomes):
+    rows = scores(task, **{family: sum(items) / len(items) for family, items in outcomes.items()})
+    return [row | {"values": row["values"][1:2], "outcomes": outcomes[row["family"]]} for row in rows]
+
+
+def test_families_are_compared_on_the_same_items():
+    """Of 300 questions, skip-gram answers all those of SVD and 20 more."""
+    tasks = [TASK | {"test": 300}]
+    svd, skipgram = answers(300, 0.747), answers(300, 0.813)
+    rows = outcome_rows(svd=svd, skipgram=skipgram)
+    unpaired = [{name: value for name, value in row.items() if name != "outcomes"} for row in rows]
+    assert decisions(unpaired, tasks)["classification"].family == "svd"  # "not significant", and cheaper
+    decision = decisions(rows, tasks)["classification"]
+    assert decision.family == "skipgram" and decision.significant and [*decision.tied] == ["skipgram"]
+    n = 300
+    difference = [one - other for one, other in zip(skipgram, svd, strict=True)]
+    assert decision.margin == pytest.approx(2 * statistics.stdev(difference) / n**0.5)
+
+
+def test_families_that_answer_different_items_may_be_tied():
+    tasks = [TASK | {"test": 300}]
+    rows = outcome_rows(svd=answers(300, 0.747), skipgram=answers(300, 0.8, harder=0.2))
+    decision = decisions(rows, tasks)["classification"]
+    assert decision.family == "svd" and [*decision.tied] == ["svd", "skipgram"]
+
+
+def test_paired_errors_of_the_mean_of_tasks_and_of_seeds():
+    tasks = [TASK | {"test": 300}, TASK | {"name": "places", "test": 300}]
+    bert, elmo = answers(300, 0.70), answers(300, 0.78)
+    one = outcome_rows(bert=bert, elmo=elmo)
+    deviation = statistics.stdev([first - second for first, second in zip(elmo, bert, strict=True)]) / 300**0.5
+    decision = decisions(one + outcome_rows("places", bert=bert, elmo=elmo), tasks)["classification"]
+    error = decision.overall.standard_error_of_difference("elmo", "bert")
+    assert error == pytest.approx(deviation / 2**0.5, rel=1e-3)
+    seeds = {"bert": [0.69, 0.70, 0.71], "elmo": [0.77, 0.78, 0.79]}  # each seed is as good or bad for both
+    several = [row | {"values": seeds[row["family"]]} for row in one]
+    error = decisions(several, tasks)["classification"].overall.standard_error_of_difference("elmo", "bert")
+    assert error == pytest.approx(deviation, rel=1e-3)
+    seeds["bert"].reverse()
+    several = [row | {"values": seeds[row["family"]]} for row in one]
+    error = decisions(several, tasks)["classification"].overall.standard_error_of_difference("elmo", "bert")
+    assert error == pytest.approx(math.hypot(deviation, 0.02 / 3**0.5), rel=1e-3)
+
+
+def test_items_without_a_score_are_independent_of_those_of_other_families():
+    """Word pairs that only one vocabulary has."""
+    outcomes = {"svd": [0.2, 0.4, 0.9, None], "skipgram": [None, 0.5, 0.8, 0.1]}
+    rows = metrics("words", svd=0.5, skipgram=0.47)
+    rows = [row | {"outcomes": outcomes[row["family"]]} for row in rows]
+    (measurement,) = suite_measurements(view(rows))
+    shares = [[(value - 0.5) / 3 for value in (0.2, 0.4, 0.9)], [(value - 1.4 / 3) / 3 for value in (0.5, 0.8, 0.1)]]
+    squares = [
+        shares[0][0] ** 2,
+        (shares[0][1] - shares[1][0]) ** 2,
+        (shares[0][2] - shares[1][1]) ** 2,
+        shares[1][2] ** 2,
+    ]
+    error = measurement.standard_error_of_difference("svd", "skipgram")
+    assert error == pytest.approx((sum(squares) * 4 / 3) ** 0.5)
+
+
+@pytest.mark.parametrize("outcomes", [[], [1], [1, 0, 1], [None] * 4])
+def test_outcomes_that_cannot_be_paired(outcomes):
+    rows = metrics("words", svd=0.5, skipgram=0.4)
+    rows = [row | {"outcomes": [1, 0, 0, 1] if row["family"] == "svd" else outcomes} for row in rows]
+    (measurement,) = suite_measurements(view(rows))
+    assert math.isfinite(measurement.standard_error_of_difference("svd", "skipgram"))
 
 
 def test_failures_are_forgotten_once_a_family_is_trained():

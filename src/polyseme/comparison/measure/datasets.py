@@ -5,7 +5,6 @@ folder contains folders with `train.*`, `dev.*` and `test.*`. Folders called wor
 evaluation suites without training data.
 """
 
-import json
 import statistics
 import tomllib
 from collections import Counter
@@ -18,12 +17,11 @@ from typing import Any
 from pydantic import Field
 
 from polyseme.config import Config
-from polyseme.datasets.labelled_files import find_labels, guess_task, read_examples, require_answers, require_labels
-from polyseme.datasets.squad import SpanExample
+from polyseme.datasets.labelled_files import find_labels, read_examples, require_answers, require_labels
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.system.atomic_io import write_file
 from polyseme.system.io_errors import readable, writable
-from polyseme.tasks import TASKS, TaskSpec, task_spec
+from polyseme.tasks import TASKS, TaskSpec, guess_task, task_spec
 
 SUITES = {"words": "words", "minimal_pairs": "minimal-pairs", "senses": "senses"}  # folder → suite
 
@@ -36,7 +34,7 @@ _FORMAT = "write [name], followed by task, train, dev and test"
 class DatasetConfig(Config):
     """A labelled dataset in a TOML file."""
 
-    task: str = ""  # classify, pair, similarity, choice, tag or span; by default guessed from the file
+    task: str = ""  # its kind; by default inferred from the file
     train: str
     dev: str = ""
     test: str = ""  # by default held out from train
@@ -62,7 +60,7 @@ class LabelledDataset:
 
     @property
     def metric(self) -> str:
-        return self.spec.metric(find_labels(self.splits["train"]) if self.spec.closed_labels else ())
+        return self.spec.metric(find_labels(self.splits["train"]) if self.spec.Example.closed_labels else ())
 
     @property
     def majority_baseline(self) -> float | None:
@@ -156,7 +154,7 @@ def _read_dataset(name: str, files: Mapping[str, str], config: DatasetConfig, se
     for split in _SPLITS:
         if len(splits[split]) < 2:
             raise DataError(f"{name}: {split} has too few examples; give at least two")
-    if TASKS[kind].closed_labels:
+    if example_type.closed_labels:
         labels = find_labels(splits["train"])
         for split in ("dev", "test"):
             require_labels(splits[split], labels, splits["train"][0].file)
@@ -171,7 +169,7 @@ def subsample(dataset: LabelledDataset, sizes: Mapping[str, int], *, seed: int) 
         split: _sample(examples, sizes[split], f"{dataset.name} {split} {seed}")
         for split, examples in dataset.splits.items()
     }
-    if dataset.spec.closed_labels:
+    if dataset.spec.Example.closed_labels:
         known = {label for example in splits["train"] for label in example.labels}
         for example in dataset.splits["train"]:
             if not known.issuperset(example.labels):
@@ -194,29 +192,12 @@ def label_counts(dataset: LabelledDataset, requested: Sequence[int]) -> list[int
 
 def write_dataset(dataset: LabelledDataset, folder: Path) -> dict[str, Path]:
     """Write the splits of a dataset to files with standard columns, unless they are there and unchanged."""
-    extension = {"tag": "conll", "span": "json"}.get(dataset.kind, "jsonl")
-    files = {split: folder / f"{split}.{extension}" for split in _SPLITS}
+    example_type = dataset.spec.Example
+    files = {split: folder / f"{split}{example_type.extension}" for split in _SPLITS}
     for split, path in files.items():
-        content = _format(dataset.kind, dataset.splits[split]).encode()
+        content = example_type.format(dataset.splits[split]).encode()
         with writable(path, "free some space, or choose another folder", CheckpointError):
             if not path.exists() or path.read_bytes() != content:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 write_file(path, content)
     return files
-
-
-def _format(kind: str, examples: Sequence[Any]) -> str:
-    if kind == "tag":
-        sentences = [zip(example.words, example.tags, strict=True) for example in examples]
-        return "\n".join("".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences)
-    if kind == "span":
-        paragraphs = [_to_squad(example) for example in examples]
-        return json.dumps({"version": "v2.0", "data": [{"title": "", "paragraphs": paragraphs}]}, ensure_ascii=False)
-    rows = ({name: getattr(example, name) for name in example.columns} for example in examples)
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
-def _to_squad(example: SpanExample) -> dict[str, Any]:
-    answers = [{"text": one.text, "answer_start": -1 if one.start is None else one.start} for one in example.answers]
-    qa = {"id": example.id, "question": example.question, "answers": answers, "is_impossible": not answers}
-    return {"context": example.passage, "qas": [qa]}

@@ -1,4 +1,4 @@
-"""Labelled datasets derived from docstrings: package classification, sentence adjacency and parameter tagging.
+"""Labelled datasets derived from docstrings: package classification, sentence adjacency and parameter labelling.
 
 They are derived from documents of the test split, which no family has trained on, and split again by document.
 """

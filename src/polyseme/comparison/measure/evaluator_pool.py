@@ -35,7 +35,7 @@ from polyseme.comparison.measure.qualitative import example_rows, neighbour_rows
 from polyseme.comparison.rows import Row
 from polyseme.comparison.train.planning import RUNS
 from polyseme.datasets.builtin import SAMPLES, sample_folder
-from polyseme.datasets.splits import TEXT_FOLDER, Split, open_corpora
+from polyseme.datasets.splits import TEXT_FOLDER, SplitCorpus, open_by_language
 from polyseme.errors import PolysemeError
 from polyseme.loading import load
 from polyseme.pretrained import Pretrained
@@ -50,14 +50,14 @@ Stage = Callable[[Pretrained], Iterable[Row]]
 class Evaluator:
     """The evaluation that all families share, and its stages."""
 
-    def __init__(self, settings: ComparisonConfig, out: Path, data: EvaluationData, split: Split | None) -> None:
+    def __init__(self, settings: ComparisonConfig, out: Path, data: EvaluationData, split: SplitCorpus | None) -> None:
         """Sample the evaluation items by the text and the seed, and write the labelled datasets."""
         self.settings, self.out = settings, out
         self.budget, seed = EvaluationBudget.of(settings), settings.seed
         if split:
             documents = list(split.documents("test"))
         else:
-            corpora = open_corpora(settings.corpus, settings.column)
+            corpora = open_by_language(settings.corpus, settings.column)
             documents = [(language, document) for language, corpus in corpora.items() for document in corpus]
         self.index = WordIndex.of((document for _, document in documents), most_characters=_INDEXED_CHARACTERS)
         self.items = build_items(documents, self.index, data.suites, self.budget, seed=seed)
@@ -73,8 +73,8 @@ class Evaluator:
     def open(cls, out: Path) -> Self:
         """The evaluator of a comparison that was started."""
         settings = ComparisonConfig.load(out)
-        languages = tuple(open_corpora(settings.corpus, settings.column))
-        split = None if settings.models else Split(folder=out / TEXT_FOLDER, languages=languages)
+        languages = tuple(open_by_language(settings.corpus, settings.column))
+        split = None if settings.models else SplitCorpus(folder=out / TEXT_FOLDER, languages=languages)
         return cls(settings, out, find_evaluation_data(settings), split)
 
     @property

@@ -12,8 +12,15 @@ import torch
 
 from polyseme.analysis.occurrences import Occurrence
 from polyseme.analysis.senses import occurrence_vectors
-from polyseme.analysis.vector_geometry import nearest_sense_accuracy, normalize
+from polyseme.analysis.vector_geometry import (
+    balanced_accuracy,
+    nearest_sense_accuracy,
+    nearest_sense_outcomes,
+    normalize,
+)
+from polyseme.arrays import Doubles, Strings
 from polyseme.comparison.measure.items import EvaluationItems
+from polyseme.comparison.measure.outcomes import compact_outcomes
 from polyseme.comparison.rows import Row
 from polyseme.evaluation.minimal_pairs import score_pairs
 from polyseme.evaluation.perplexity import case_suffix, score_documents
@@ -23,6 +30,7 @@ from polyseme.evaluation.word_senses import score_pairs as score_word_in_context
 from polyseme.evaluation.word_similarity import score_words
 from polyseme.inference.capabilities import likelihood_scale
 from polyseme.pretrained import Pretrained
+from polyseme.tasks.metrics import jackknife_strata
 from polyseme.training.storage.model_dir import CONFIG, WEIGHTS
 
 _MAX_OCCURRENCES = 300  # of a word, in either split of a sense dataset
@@ -107,32 +115,41 @@ def _sense_row(
     model: Pretrained, name: str, words: Sequence[tuple[list[Occurrence], list[Occurrence]]]
 ) -> Iterator[Row]:
     """Balanced accuracy of the nearest training occurrence, as the mean over words."""
-    train_accuracy, test_accuracy, errors, num_items = [], [], [], 0
+    train_accuracy, tested = [], []
     for train, test in words:
         layers = [normalize(layer) for layer in occurrence_vectors(model, [*train, *test]).layers]
         senses = np.array([occurrence.sense for occurrence in [*train, *test]], dtype=np.str_)
         cut = len(train)
         on_train = [nearest_sense_accuracy(layer[:cut], senses[:cut]) for layer in layers]
-        on_test = [nearest_sense_accuracy(layer[cut:], senses[cut:], layer[:cut], senses[:cut]) for layer in layers]
+        on_test = [nearest_sense_outcomes(layer[cut:], senses[cut:], layer[:cut], senses[:cut]) for layer in layers]
         if any(result is None for result in [*on_train, *on_test]):
             continue
         train_accuracy.append([result.value for result in on_train if result])
-        test_accuracy.append([result.value for result in on_test if result])
-        errors.append([result.error or 0.0 for result in on_test if result])
-        num_items += on_test[0].num_items if on_test[0] else 0
-    if not test_accuracy:
+        tested.append([outcomes for outcomes in on_test if outcomes])
+    if not tested:
         return
     layer = int(np.argmax(np.mean(train_accuracy, axis=0)))
-    by_layer = np.mean(test_accuracy, axis=0)
+    accuracies = [[balanced_accuracy(*outcomes) for outcomes in of_layers] for of_layers in tested]
+    by_layer = np.mean([[accuracy.value for accuracy in of_layers] for of_layers in accuracies], axis=0)
+    num_items = sum(of_layers[layer].num_items for of_layers in accuracies)
     result = MetricResult(
         name=name,
         metric="balanced 1-NN accuracy",
         value=float(by_layer[layer]),
-        standard_error=float(math.hypot(*(row[layer] for row in errors)) / len(errors)),
+        standard_error=math.hypot(*(of_layers[layer].error or 0.0 for of_layers in accuracies)) / len(accuracies),
         num_scored=num_items,
         num_items=num_items,
+        outcomes=jackknife_strata([*_sense_strata([of_layers[layer] for of_layers in tested])]),
     )
     yield _row("senses", name, result, layer=layer, layers=by_layer.tolist())
+
+
+def _sense_strata(words: Sequence[tuple[Doubles, Strings]]) -> Iterator[tuple[float, list[float]]]:
+    """The outcomes of each sense of each word, with its weight in the mean over words of means over senses."""
+    for correct, senses in words:
+        names = np.unique(senses)
+        for sense in names:
+            yield 1 / len(words) / len(names), correct[senses == sense].tolist()
 
 
 def _row(
@@ -149,6 +166,7 @@ def _row(
         "count": result.num_scored,
         "items": result.num_items,
         "better": better,
+        "outcomes": compact_outcomes(result.outcomes),
         **fields,
     }
 

@@ -15,6 +15,7 @@ import numpy as np
 from polyseme.api import finetune, open_finetuning
 from polyseme.comparison.measure.datasets import LabelledDataset, label_counts
 from polyseme.comparison.measure.linear_probe import extract_features, fit_probe
+from polyseme.comparison.measure.outcomes import compact_outcomes, mean_outcomes, prediction_outcomes
 from polyseme.comparison.rows import Row
 from polyseme.comparison.train.throughput import cached
 from polyseme.pretrained import Pretrained
@@ -56,7 +57,9 @@ def linear_probe_rows(
         values = [value for sample in by_seed if (value := scores[sample].value) is not None]
         if len(values) == len(by_seed):
             layer = statistics.mode([scores[sample].layer for sample in by_seed])
-            yield _row(dataset, "linear_probe", number, values, time.perf_counter() - started, layer=layer)
+            outcomes = [scores[sample].outcomes for sample in by_seed]
+            seconds = time.perf_counter() - started
+            yield _row(dataset, "linear_probe", number, values, outcomes, seconds, layer=layer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,14 +77,18 @@ class FineTuner:
         gold = self.dataset.splits["test"]
         for number, steps in steps_by_labels.items():
             started = time.perf_counter()
-            values = []
+            values, outcomes = [], []
             for seed in seeds:
                 shutil.rmtree(self.folder, ignore_errors=True)  # left over from a crash
                 model = finetune(self.model, labels=number, seed=seed, out=self.folder, **self._options(steps))
                 shutil.rmtree(self.folder, ignore_errors=True)
                 (head,) = model.tasks.values()
-                values.append(head.score(model.predict(gold), gold)[self.dataset.metric])
-            yield _row(self.dataset, "fine_tuning", number, values, time.perf_counter() - started, steps=steps)
+                predictions = model.predict(gold)
+                values.append(head.score(predictions, gold)[self.dataset.metric])
+                language = getattr(getattr(head, "config", None), "language", "en")
+                outcomes.append(prediction_outcomes(self.dataset, predictions, language=language))
+            seconds = time.perf_counter() - started
+            yield _row(self.dataset, "fine_tuning", number, values, outcomes, seconds, steps=steps)
 
     def step_seconds(self) -> float:
         """Processor time per step, measured once per machine for all models of the same shape."""
@@ -142,7 +149,13 @@ def _usual_steps(num_examples: int) -> int:
 
 
 def _row(
-    dataset: LabelledDataset, method: str, num_labels: int, values: list[float], seconds: float, **fields: Any
+    dataset: LabelledDataset,
+    method: str,
+    num_labels: int,
+    values: list[float],
+    outcomes: Sequence[Sequence[float]],
+    seconds: float,
+    **fields: Any,
 ) -> Row:
     return {
         "row": "task",
@@ -155,5 +168,6 @@ def _row(
         "mean": statistics.fmean(values),
         "std": statistics.stdev(values) if len(values) > 1 else None,
         "seconds": round(seconds, 2),
+        "outcomes": compact_outcomes(mean_outcomes(outcomes)),
         **fields,
     }

@@ -20,6 +20,7 @@ from torch import Tensor
 from polyseme.analysis.span_activations import spans_to_tokens
 from polyseme.arrays import Floats, Ids
 from polyseme.comparison.measure.datasets import LabelledDataset
+from polyseme.comparison.measure.outcomes import task_outcomes
 from polyseme.pretrained import Pretrained
 from polyseme.tasks.metrics import Counts, accuracy, entity_counts, spearman, tag_accuracy
 from polyseme.tasks.spec import LinearProbe
@@ -45,10 +46,11 @@ class SplitFeatures:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeScore:
-    """The test score of a probe, and the layer chosen on the dev set."""
+    """The test score of a probe with the outcomes of the test examples, and the layer chosen on the dev set."""
 
     value: float | None
     layer: int
+    outcomes: list[float]
 
 
 def extract_features(
@@ -150,12 +152,14 @@ def fit_probe(dataset: LabelledDataset, features: Mapping[str, SplitFeatures], n
         inputs = _project_to_row_space(_standardize({**by_split, "train": by_split["train"][selected]}))
         for strength in _STRENGTHS:
             predict = fit(inputs["train"], target, len(labels), strength)
-            score = _score(dataset, labels, predict(inputs["dev"]), dataset.splits["dev"])
+            score = _score(dataset, _answers(dataset, labels, predict(inputs["dev"]), "dev"), "dev")
             dev_score = -np.inf if score is None else score
             if best is None or dev_score > best[0]:
                 best = dev_score, layer, predict(inputs["test"])
     assert best is not None
-    return ProbeScore(value=_score(dataset, labels, best[2], dataset.splits["test"]), layer=best[1])
+    answers = _answers(dataset, labels, best[2], "test")
+    value = _score(dataset, answers, "test")
+    return ProbeScore(value=value, layer=best[1], outcomes=task_outcomes(dataset, answers))
 
 
 def _targets(dataset: LabelledDataset, labels: Sequence[str]) -> Tensor:
@@ -230,15 +234,23 @@ def _fit_ridge(train: Tensor, target: Tensor, num_labels: int, strength: float) 
     return lambda rows: rows.double() @ weights + mean
 
 
-def _score(dataset: LabelledDataset, labels: Sequence[str], predicted: Tensor, gold: Sequence[Any]) -> float | None:
+def _answers(dataset: LabelledDataset, labels: Sequence[str], predicted: Tensor, split: str) -> list[Any]:
+    """The predicted score, label or tags of each example."""
     if _probe(dataset).regression:
-        return spearman([example.score for example in gold], predicted.numpy())
+        return list(predicted.tolist())
     names = [labels[id] for id in predicted.tolist()]
     if _probe(dataset).inputs != "words":
-        return accuracy([example.label for example in gold], names)
-    offsets = np.cumsum([0, *(len(example.words) for example in gold)])
-    predicted_tags = [names[begin:end] for begin, end in pairwise(offsets)]
+        return names
+    return [names[begin:end] for begin, end in pairwise(_row_offsets(dataset, split))]
+
+
+def _score(dataset: LabelledDataset, answers: Sequence[Any], split: str) -> float | None:
+    gold: Sequence[Any] = dataset.splits[split]
+    if _probe(dataset).regression:
+        return spearman([example.score for example in gold], answers)
+    if _probe(dataset).inputs != "words":
+        return accuracy([example.label for example in gold], answers)
     gold_tags = [example.tags for example in gold]
     if dataset.metric == "f1":
-        return sum(entity_counts(gold_tags, predicted_tags).values(), Counts()).f1
-    return tag_accuracy(gold_tags, predicted_tags)
+        return sum(entity_counts(gold_tags, answers).values(), Counts()).f1
+    return tag_accuracy(gold_tags, answers)

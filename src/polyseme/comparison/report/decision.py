@@ -1,9 +1,9 @@
 """Decision rule: which family to use for which purpose, as a pure function of the results.
 
 For each use, the best family is the one with the highest mean score at the largest number of labels. Families that are
-not significantly worse (two standard errors of the difference) are tied with it, and among these the cheapest one to
-run is recommended; costs within 25 % of each other count as equal. A use for which even the best family is barely
-above the baseline is reported as a limitation instead.
+not significantly worse (two standard errors of the difference, paired by test item) are tied with it, and among these
+the cheapest one to run is recommended; costs within 25 % of each other count as equal. No family is recommended for a
+use if even the best one is barely above the baseline.
 
 Static families, whose vectors do not depend on context, are ruled out where a contextual family is significantly
 better. They are also ruled out where only the network fine-tuned on top of them provides the context: the linear
@@ -16,12 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from polyseme.comparison.report.results_view import ResultsView, get_number
-from polyseme.comparison.report.scores import Measurement, Score, average, suite_measurements, task_measurements
+from polyseme.comparison.report.scores import FamilyScore, Measurement, average, suite_measurements, task_measurements
 from polyseme.tasks import TASKS
 
 _COSTS = ("embedding_seconds", "disk_bytes", "parameters")  # of inference, the most important first
 _SIMILAR_COST = 1.25  # timings of the same program differ by more than a few percent
-_LITTLE = 0.1  # of the way from the baseline to a perfect score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,21 +85,9 @@ class Decision:
     few_labels: Self | None = None  # the decision at the smallest number of labels
 
     @property
-    def score(self) -> Score | None:
+    def score(self) -> FamilyScore | None:
         """The score of the recommended family."""
         return self.overall.scores[self.family] if self.overall and self.family else None
-
-    @property
-    def barely_above_baseline(self) -> bool:
-        """Whether the recommended family is hardly better than the baseline."""
-        if self.score is None or self.overall is None or self.overall.baseline is None:
-            return False
-        return self.overall.gain(self.score.value, self.overall.baseline) < _LITTLE * (1 - self.overall.baseline)
-
-    @property
-    def recommended(self) -> bool:
-        """Whether there is a family to recommend."""
-        return self.family is not None and not self.barely_above_baseline
 
 
 def decide_all(results: ResultsView) -> list[Decision]:

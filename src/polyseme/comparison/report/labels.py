@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from html import escape
 
-from polyseme.models.display_names import DISPLAY_NAMES
 from polyseme.system.formatting import enumerate_words
+from polyseme.training.presets import display_name
 
 METHODS = {"linear_probe": "linear probe", "fine_tuning": "fine-tuned"}
 SUITES = {
@@ -36,7 +36,7 @@ def likelihood_name(scale: str, text: str) -> str:
 
 def family_name(family: str) -> str:
     """The display name of a family."""
-    return DISPLAY_NAMES.get(family) or truncate(family, 40)
+    return display_name(family) or truncate(family, 40)
 
 
 def family_names(families: Sequence[str]) -> str:

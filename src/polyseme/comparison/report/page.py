@@ -36,14 +36,15 @@ PAGE, MARKDOWN = "report.html", "report.md"
 
 _STANDARD_ERRORS = (
     "All ± are one standard error: for tasks, from the variance of the mean over seeds plus the sampling variance of "
-    "the test set; for likelihoods, from the variance over documents; otherwise, over items. As all families are "
-    "evaluated on the same items, standard errors of differences are overestimated. Two families are tied if they "
-    "differ by no more than two standard errors of the difference."
+    "the test set; for likelihoods, from the variance over documents; otherwise, over items. Two families are tied if "
+    "they differ by no more than two standard errors of the difference. As all families are evaluated on the same "
+    "items, that is the standard error of the mean difference per item, which is smaller than the ± suggest; where the "
+    "outcomes of single items were not recorded, it is computed from both ±."
 )
 _SCALES = {
     "causal": "each token given all tokens to its left",
     "bidirectional": "mean of the left-to-right and the right-to-left model",
-    "masked": "each token masked in turn, given both sides: an easier problem, so a scale of its own",
+    "masked": "each token masked in turn, given both sides: an easier task, so not comparable with the others",
 }
 
 
@@ -158,7 +159,7 @@ def _best_of_each(decision: Decision) -> str:
     for one in decision.measurements:
         best = one.ranked()[0]
         parts.append(f"{truncate(one.name, 40)}: {family_name(best)} {one.scores[best]}")
-    return f"Best on each data set: {'; '.join(parts)}."
+    return f"Best on each dataset: {'; '.join(parts)}."
 
 
 def _pareto(results: ResultsView) -> str:

@@ -69,14 +69,15 @@ def load_results(folder: Path) -> ResultsView:
 
 
 def group_rows(rows: Iterable[Row]) -> ResultsView:
-    """Group rows by kind, in the order of the families; a failure counts only until the family succeeds."""
+    """Group rows by kind, in the order of the families; a failure counts only until the stage succeeds."""
     of: dict[str, list[Row]] = {kind: [] for kind in ROWS}
     for row in merge_rows(rows):
         of[row["row"]].append(row)
         if row["row"] == "family":
             of["failure"] = [failure for failure in of["failure"] if failure["family"] != row["family"]]
     comparison, ambiguous = ((of.pop(kind) or [{}])[-1] for kind in _GLOBAL)
-    del of["done"]
+    repeated = {(row.get("family"), row["stage"]) for row in of.pop("done") if not row.get("failed")}
+    of["failure"] = [failure for failure in of["failure"] if (failure["family"], failure["stage"]) not in repeated]
     names = get_texts(comparison, "families")
     names += [row["family"] for some in of.values() for row in some]
     families: dict[str, Row] = {name: {} for name in names}

@@ -2,15 +2,20 @@
 
 The variance of a score is the variance of the mean over seeds plus the sampling variance of the test set, which all
 seeds share: p (1 - p) / n for proportions of n items, and (1 - r²)² / (n - 1) for correlations (Bonett and Wright,
-2000, without their correction for ranks). As all families are evaluated on the same items, standard errors of
-differences are overestimated rather than underestimated.
+2000, without their correction for ranks). As all families are evaluated on the same items and seeds, the standard error
+of a difference is that of the mean difference per item, and per seed. Where the outcomes of single items are not
+recorded, it is computed from the errors of both scores, which overestimates it.
 """
 
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+import numpy as np
+
+from polyseme.arrays import Doubles
 from polyseme.comparison.report.labels import SCALES, SUITES, family_names, format_score, likelihood_name
 from polyseme.comparison.report.results_view import ResultsView, get_list, get_number, get_text, is_number
 from polyseme.comparison.rows import Row
@@ -18,24 +23,37 @@ from polyseme.system.formatting import enumerate_words
 
 LOW_COVERAGE = "too few words in the vocabulary"
 NO_TIME = "no time left for fine-tuning"
-INCOMPLETE = "not evaluated on all data sets"
+INCOMPLETE = "not evaluated on all datasets"
 
 _CORRELATIONS = ("spearman", "pearson", "correlation", "matthews")
 _BASELINES = {"words": 0.0, "senses": 0.5, "minimal-pairs": 0.5}
 _MIN_COVERAGE = 0.5  # of the word pairs that the family with the largest vocabulary covers
+_MIN_GAIN = 0.1  # of the way from the baseline to a perfect score
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
+class FamilyScore:
     """The score of a family."""
 
     value: float
     standard_error: float | None = None
     method: str = ""  # linear_probe or fine_tuning
     count: float | None = None  # test items
+    by_seed: Sequence[float] = ()
+    outcomes: Sequence[float | None] = ()  # by test item; None for items without a score
 
     def __str__(self) -> str:
         return format_score(self.value, self.standard_error)
+
+    @cached_property
+    def deviations(self) -> Doubles:
+        """The share of each item in the deviation of the score from its expectation; 0 for items without a score."""
+        outcomes = np.array([np.nan if value is None else value for value in self.outcomes], np.float64)
+        known = ~np.isnan(outcomes)
+        if not known.any():
+            return np.zeros(len(outcomes))
+        deviations: Doubles = np.where(known, outcomes - outcomes[known].mean(), 0.0) / known.sum()
+        return deviations
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,18 +63,22 @@ class Measurement:
     key: str
     name: str
     kind: str  # a suite (likelihood, words, analogies, senses, minimal-pairs) or the kind of a task
-    scores: Mapping[str, Score]
+    scores: Mapping[str, FamilyScore]
     metric: str = ""
     higher_is_better: bool = True
     baseline: float | None = None  # majority or chance
     num_labels: int = 0
     description: str = ""
     excluded: Mapping[str, str] = field(default_factory=dict)  # families without a comparable score, and why
+    parts: Sequence["Measurement"] = ()  # of which this is the mean
 
     def above_baseline(self, family: str) -> bool:
-        """Whether a family is significantly better than the baseline."""
+        """Whether a family is better than the baseline: significantly, and by a tenth of what a perfect score would."""
         score = self.scores[family]
-        return self.baseline is None or self.gain(score.value, self.baseline) > 2 * (score.standard_error or 0.0)
+        if self.baseline is None:
+            return True
+        gain = self.gain(score.value, self.baseline)
+        return gain > 2 * (score.standard_error or 0.0) and gain >= _MIN_GAIN * (1 - self.baseline)
 
     def gain(self, value: float, other: float) -> float:
         """By how much one value is better than another."""
@@ -95,11 +117,28 @@ class Measurement:
 
     def standard_error_of_difference(self, family: str, other: str) -> float:
         """The standard error of a difference; unknown standard errors count as zero."""
-        return math.hypot(*(self.scores[one].standard_error or 0.0 for one in (family, other)))
+        if self.parts:
+            return math.hypot(*(one.standard_error_of_difference(family, other) for one in self.parts)) / len(
+                self.parts
+            )
+        return _paired_error(self.scores[family], self.scores[other])
+
+
+def _paired_error(first: FamilyScore, second: FamilyScore) -> float:
+    """The standard error of the difference of two scores on the same items."""
+    number = len(first.outcomes)
+    if number < 2 or number != len(second.outcomes):
+        return math.hypot(first.standard_error or 0.0, second.standard_error or 0.0)
+    over_items = math.sqrt(((first.deviations - second.deviations) ** 2).sum() * number / (number - 1))
+    seeds = len(first.by_seed)
+    if seeds < 2 or seeds != len(second.by_seed):
+        return over_items
+    differences = [one - other for one, other in zip(first.by_seed, second.by_seed, strict=True)]
+    return math.hypot(over_items, statistics.stdev(differences) / math.sqrt(seeds))
 
 
 def suite_measurements(results: ResultsView) -> Iterator[Measurement]:
-    """Likelihoods by scale, word similarity, analogies, word senses and minimal pairs, one measurement per data set."""
+    """Likelihoods by scale, word similarity, analogies, word senses and minimal pairs, one measurement per dataset."""
     groups: dict[tuple[str, str, str], dict[str, Row]] = {}
     for row in results.of["metric"]:
         if get_number(row, "value") is not None:
@@ -146,7 +185,7 @@ def task_measurements(results: ResultsView, *, fewest: bool = False, method: str
             continue
         num_labels = counts[0 if fewest else -1]
         metric = get_text(description, "metric") or get_text(scored[0][0], "metric")
-        scores: dict[str, Score] = {}
+        scores: dict[str, FamilyScore] = {}
         for family in results.families:
             some = [score for row, score in scored if row["family"] == family and _num_labels(row) == num_labels]
             if some:
@@ -169,7 +208,7 @@ def task_measurements(results: ResultsView, *, fewest: bool = False, method: str
         )
 
 
-def task_score(results: ResultsView, row: Row) -> Score | None:
+def task_score(results: ResultsView, row: Row) -> FamilyScore | None:
     """The score of a task row: the mean over seeds."""
     values = [float(value) for value in get_list(row, "values") if is_number(value)]
     mean = statistics.fmean(values) if values else get_number(row, "mean")
@@ -183,7 +222,18 @@ def task_score(results: ResultsView, row: Row) -> Score | None:
     over_seeds = None if deviation is None else deviation / math.sqrt(num_seeds)
     parts = [part for part in (over_seeds, sampling_error(metric, mean, count)) if part]
     error = math.hypot(*parts) if parts else None
-    return Score(value=mean, standard_error=error, method=get_text(row, "method"), count=count)
+    return FamilyScore(
+        value=mean,
+        standard_error=error,
+        method=get_text(row, "method"),
+        count=count,
+        by_seed=values,
+        outcomes=_outcomes(row),
+    )
+
+
+def _outcomes(row: Row) -> list[float | None]:
+    return [float(value) if is_number(value) else None for value in get_list(row, "outcomes")]
 
 
 def sampling_error(metric: str, value: float, count: float | None) -> float | None:
@@ -209,7 +259,7 @@ def average(measurements: Sequence[Measurement]) -> Measurement:
         parts = [one.scores[family] for one in measurements]
         errors = [part.standard_error for part in parts if part.standard_error is not None]
         methods = list(dict.fromkeys(part.method for part in parts))
-        scores[family] = Score(
+        scores[family] = FamilyScore(
             value=statistics.fmean(part.value for part in parts),
             standard_error=math.hypot(*errors) / len(parts) if errors else None,
             method=methods[0] if len(methods) == 1 else "",
@@ -226,6 +276,7 @@ def average(measurements: Sequence[Measurement]) -> Measurement:
         baseline=statistics.fmean(baselines) if len(baselines) == len(measurements) else None,
         num_labels=max(one.num_labels for one in measurements),
         excluded={family: INCOMPLETE for family in every if family not in families},
+        parts=measurements,
     )
 
 
@@ -233,14 +284,14 @@ def _num_labels(row: Row) -> int:
     return int(get_number(row, "num_labels") or 0)
 
 
-def _suite_score(suite: str, row: Row) -> Score:
+def _suite_score(suite: str, row: Row) -> FamilyScore:
     value, error, count = get_number(row, "value") or 0.0, get_number(row, "standard_error"), get_number(row, "count")
     if error is None and suite != "likelihood":
         error = sampling_error("spearman" if suite == "words" else "accuracy", value, count)
-    return Score(value=value, standard_error=error, count=count)
+    return FamilyScore(value=value, standard_error=error, count=count, outcomes=_outcomes(row))
 
 
-def _with_coverage(scores: Mapping[str, Score]) -> tuple[dict[str, Score], dict[str, str]]:
+def _with_coverage(scores: Mapping[str, FamilyScore]) -> tuple[dict[str, FamilyScore], dict[str, str]]:
     """Exclude families whose vocabulary covers too few items to be comparable."""
     most = max((score.count or 0.0 for score in scores.values()), default=0.0)
     covered = {family: score for family, score in scores.items() if (score.count or most) >= _MIN_COVERAGE * most}

@@ -16,7 +16,7 @@ from polyseme.comparison.report.labels import (
     truncate,
 )
 from polyseme.comparison.report.results_view import ResultsView, get_number, get_text
-from polyseme.comparison.report.scores import suite_measurements
+from polyseme.comparison.report.scores import Measurement, suite_measurements
 from polyseme.system.formatting import enumerate_words, format_count, format_duration
 
 
@@ -68,14 +68,13 @@ def _summary(results: ResultsView, decisions: Sequence[Decision]) -> str:
     given += [f"{truncate(format_budget(budget), 40)} of training per family"] if budget else []
     uses: dict[str, list[str]] = {}
     for decision in decisions:
-        if decision.family is not None and decision.recommended:
+        if decision.family is not None:
             uses.setdefault(decision.family, []).append(decision.use.phrase)
     start = f"With {' and '.join(given)}, " if given else ""
     if not uses:
         nothing = "nothing has been evaluated yet"
         if decisions:
-            far = "clearly " if any(decision.family for decision in decisions) else ""
-            nothing = f"no family is {far}better than the baselines on anything that was evaluated"
+            nothing = "no family is clearly better than the baselines on anything that was evaluated"
         return f"{capitalize(start + nothing)}."
     parts = [f"{_with_size(results, family)} for {enumerate_words(phrases)}" for family, phrases in uses.items()]
     if len(parts) > 1 and any(len(phrases) > 1 for phrases in uses.values()):
@@ -87,7 +86,7 @@ def _summary(results: ResultsView, decisions: Sequence[Decision]) -> str:
 
 def _confidence(decisions: Sequence[Decision]) -> str:
     """How far to trust the summary."""
-    chosen = [decision for decision in decisions if decision.recommended]
+    chosen = [decision for decision in decisions if decision.family is not None]
     if not decisions:
         return "Let the comparison finish first."
     if not chosen:
@@ -119,11 +118,7 @@ def _which(phrases: Sequence[str], chosen: Sequence[Decision]) -> str:
 def _reasons(decision: Decision, results: ResultsView) -> str:
     overall, family, best, other = decision.overall, decision.family, decision.best, decision.runner_up
     if overall is None or family is None or best is None:
-        baselines = [
-            f"{capitalize(truncate(one.name, 60))} has a {one.baseline_name} of {format_score(one.baseline or 0.0)}."
-            for one in decision.at_baseline
-        ]
-        return " ".join(["No family is above the baseline.", *baselines])
+        return " ".join(map(_at_baseline, decision.at_baseline))
     seconds = get_number(results.families.get(family, {}), "embedding_seconds")
     cost = "" if seconds is None else f" ({format_duration(seconds)} per 1,000 sentences)"
     tied = [one for one in decision.tied if one != family]
@@ -170,7 +165,15 @@ def _reason_against(decision: Decision, other: str) -> str:
     best = str(decision.best)
     shared = [one for one in decision.measurements if {best, other} <= one.scores.keys()]
     behind = [truncate(one.name, 40) for one in shared if one.significantly_better(best, other)]
-    return f"significantly worse on {enumerate_words(behind)}" if behind else "not significantly above the baseline"
+    return f"significantly worse on {enumerate_words(behind)}" if behind else "not clearly above the baseline"
+
+
+def _at_baseline(one: Measurement) -> str:
+    """That no family is above the baseline, with the score of the best."""
+    best = one.ranked()[0]
+    baseline = f"{one.baseline_name} {format_score(one.baseline or 0.0)}"
+    name = truncate(one.name, 60)
+    return f"No family is clearly above the baseline on {name}: {family_name(best)} {one.scores[best]}, {baseline}."
 
 
 def _few_labels(decision: Decision) -> str:
@@ -179,7 +182,7 @@ def _few_labels(decision: Decision) -> str:
         return ""
     start = f"With only {few.overall.num_labels:,} labels"
     if few.family is None:
-        return f"{start}, no family is above the baseline."
+        return f"{start}, no family is clearly above the baseline."
     score = few.overall.scores[few.family]
     if few.family == decision.family:
         return f"{start}, the recommendation is the same ({score})."
@@ -191,14 +194,14 @@ def _notes(decision: Decision) -> list[str]:
     """What was left out of a decision."""
     notes = []
     for reason, families in _exclusions(decision).items():
-        data_sets = [*families.values()]
-        if any(one != data_sets[0] for one in data_sets):
-            notes.append(f"Left out of some data sets ({reason}): {family_names([*families])}.")
+        datasets = [*families.values()]
+        if any(one != datasets[0] for one in datasets):
+            notes.append(f"Left out of some datasets ({reason}): {family_names([*families])}.")
         else:
-            on = f" on {enumerate_words(data_sets[0])}" if data_sets[0] else ""
+            on = f" on {enumerate_words(datasets[0])}" if datasets[0] else ""
             notes.append(f"Left out ({reason}): {family_names([*families])}{on}.")
     if decision.family is not None:
-        notes += [f"No family is above the baseline on {truncate(one.name, 60)}." for one in decision.at_baseline]
+        notes += map(_at_baseline, decision.at_baseline)
     notes += [
         f"On another scale, so not comparable: {family_names([*one.scores])} ({truncate(one.name, 60)})."
         for one in decision.other_scales
@@ -207,12 +210,12 @@ def _notes(decision: Decision) -> list[str]:
 
 
 def _exclusions(decision: Decision) -> dict[str, dict[str, list[str]]]:
-    """Families left out of measurements: reason → family → data sets."""
+    """Families left out of measurements: reason → family → datasets."""
     excluded: dict[str, dict[str, list[str]]] = {}
     for one in decision.measurements:
         for family, reason in one.excluded.items():
-            data_set = truncate(one.description or one.name, 40)
-            excluded.setdefault(reason, {}).setdefault(family, []).append(data_set)
+            dataset = truncate(one.description or one.name, 40)
+            excluded.setdefault(reason, {}).setdefault(family, []).append(dataset)
     known = {family for families in excluded.values() for family in families}
     for family, reason in decision.overall.excluded.items() if decision.overall else ():
         if family not in known:
@@ -238,12 +241,10 @@ def _limitations(results: ResultsView, decisions: Sequence[Decision]) -> list[st
         limits.append(
             "Likelihoods of causal, bidirectional and masked models are on different scales; do not compare them."
         )
-    limits += [f"No family is above the baseline for {one.use.phrase}." for one in decisions if one.family is None]
     limits += [
-        f"No family is much above the baseline for {one.use.phrase}: {family_name(str(one.family))} scores "
-        f"{format_score(one.score.value)}, the baseline {format_score(one.overall.baseline)}."
+        f"Nothing is recommended for {one.use.phrase}: no family is clearly above the baseline."
         for one in decisions
-        if one.barely_above_baseline and one.score and one.overall and one.overall.baseline is not None
+        if one.family is None
     ]
     failed: dict[str, str] = {}
     for row in results.of["failure"]:

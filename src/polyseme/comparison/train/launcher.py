@@ -12,6 +12,7 @@ from pathlib import Path
 from polyseme.system.hardware import peak_memory
 from polyseme.system.processes import last_log_line, start_child
 from polyseme.system.signals import ShutdownRequest
+from polyseme.training.recipe import RECIPE
 
 _POLL_SECONDS = 0.5
 
@@ -29,6 +30,12 @@ class Job:
     def command(self) -> str:
         """The command that repeats the training."""
         return shlex.join(["polyseme", *self.arguments])
+
+    @property
+    def resume_arguments(self) -> Sequence[str]:
+        """The arguments that start the training or resume it, with the recipe and number of steps that it has."""
+        started = ["pretrain", self.name, "--out", str(self.folder)]
+        return [*(started if (self.folder / RECIPE).exists() else self.arguments), "--resume"]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -62,7 +69,7 @@ def run_jobs(jobs: Sequence[Job], shutdown: ShutdownRequest) -> Iterator[JobProc
     try:
         for job in jobs:
             job.log.parent.mkdir(parents=True, exist_ok=True)
-            process = start_child("polyseme.__main__:main", *job.arguments, "--resume", log=job.log)
+            process = start_child("polyseme.__main__:main", *job.resume_arguments, log=job.log)
             running.append(JobProcess(job=job, process=process))
         while running:
             if shutdown.signal and not stopping:

@@ -52,8 +52,8 @@ def plan_training(
         target = settings.num_parameters
         size = min(SIZES, key=lambda size: abs(counts[size] - target))
         reason = f"{size}: {format_count(counts[size])} parameters are closest to --params {settings.params}"
-    elif family == "onehot":
-        size, reason = "small", "small: one-hot vectors have no parameters"
+    elif not count_parameters(recipe_of("small")):
+        size, reason = "small", "small: the family has no parameters"
     elif seconds is None:
         size, reason = "small", f"small: the default for a budget that is not a time ({settings.budget})"
     else:

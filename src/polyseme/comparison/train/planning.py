@@ -9,15 +9,15 @@ from polyseme.comparison.config import ComparisonConfig
 from polyseme.comparison.train.launcher import Job
 from polyseme.comparison.train.model_size import TrainingPlan, count_parameters, plan_training
 from polyseme.comparison.train.throughput import TrialRun, find_trial, load_milestones, save_milestones
-from polyseme.datasets.splits import Split
+from polyseme.datasets.splits import SplitCorpus
 from polyseme.errors import CheckpointError
 from polyseme.system.atomic_io import require_space
 from polyseme.system.signals import ShutdownRequest
+from polyseme.training.optimization.budget import SIZES
 from polyseme.training.recipe import Recipe
 
 RUNS = "runs"
 
-_ONE_THREAD = ("cbow", "skipgram", "glove")  # lock-free threads: reproducible with one thread only
 _STATIC_BYTES, _NETWORK_BYTES = 24, 40  # disk space per parameter: a model; checkpoints with optimizer moments
 
 
@@ -26,7 +26,7 @@ class TrainingPlanner:
     """Plans the training jobs of a comparison."""
 
     settings: ComparisonConfig
-    split: Split
+    split: SplitCorpus
     out: Path
 
     def recipe(self, family: str, size: str) -> Recipe:
@@ -81,7 +81,8 @@ class TrainingPlanner:
         return Job(name=family, arguments=arguments, folder=folder, log=self.out / RUNS / f"{family}.log")
 
     def _threads(self, family: str) -> int:
-        return 1 if family in _ONE_THREAD else self.settings.threads
+        deterministic = Recipe.preset(family, SIZES[0]).objective.deterministic_threads
+        return self.settings.threads if deterministic else 1
 
     def _plan(self, family: str, shutdown: ShutdownRequest) -> TrainingPlan:
         trials: dict[str, TrialRun] = {}

@@ -23,7 +23,8 @@ from pydantic_core import to_json
 from torch import nn
 
 from polyseme.models.base import Encoder
-from polyseme.system.atomic_io import cache_folder, write_file
+from polyseme.system.atomic_io import write_file
+from polyseme.system.cache import REMEDY, cache_folder
 from polyseme.system.hardware import processor_name
 from polyseme.system.io_errors import writable
 from polyseme.system.processes import WorkerError, WorkerPool
@@ -157,6 +158,7 @@ def _milestones_file(recipe: Recipe, fingerprint: str, steps: int, seconds: floa
 def _key(recipe: Recipe, fingerprint: str) -> list[Any]:
     """What step times depend on: neither the length of the training nor the location of the text."""
     values = recipe.dump()
+    del values["command"]
     for group, names in (("data", ("corpus", "dev", "fingerprint")), ("training", ("budget", "steps", "seed"))):
         values[group] = {name: value for name, value in values[group].items() if name not in names}
     if recipe.objective.full_batch:
@@ -179,6 +181,6 @@ def _load(path: Path, of: type[T]) -> T | None:
 
 
 def _save(path: Path, value: Any) -> None:
-    with writable(path, "free some space or set POLYSEME_CACHE to another folder"):
+    with writable(path, REMEDY):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_file(path, to_json(value, indent=2) + b"\n")
