@@ -8,9 +8,9 @@ import torch
 from tests.server.client import serving
 
 import polyseme as ps
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES
 from polyseme.families import FAMILIES, build_objective
 from polyseme.pretrained import Pretrained
+from polyseme.tasks import TASKS
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.recipe import Recipe
 
@@ -72,8 +72,8 @@ def folders(documents, tmp_path_factory):
     ]
     squad = {"data": [{"paragraphs": [{"context": RIVER, "qas": questions}]}]}
     (files / "span.json").write_text(json.dumps(squad), encoding="utf-8")
-    kinds = {f"my-{task}": task for task in EXAMPLE_TYPES}
-    train = {f"my-{task}": next(files.glob(f"{task}.*")) for task in EXAMPLE_TYPES}
+    kinds = {f"my-{task}": task for task in TASKS}
+    train = {f"my-{task}": next(files.glob(f"{task}.*")) for task in TASKS}
     settings = ["training.threads=1", "data.batch_size=4", "data.sequence_length=48"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POLYSEME_CACHE", str(root / "cache"))

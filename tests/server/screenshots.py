@@ -23,7 +23,7 @@ TASKS = {
     "entities": "tag/train.conll",
     "entailment": "pair/train.tsv",
     "similarity": "similarity/train.tsv",
-    "questions": "span/train.json",
+    "answers": "span/train.json",
     "choices": "choice/train.jsonl",
 }
 TAGGED = "On Monday morning, Diana Novak met Walter Stone in Mill Street and walked to the town hall."

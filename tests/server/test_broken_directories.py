@@ -8,8 +8,8 @@ import threading
 import pytest
 from tests.server.client import serving
 
-from polyseme.server.model_registry import ModelRegistry, ServedModel
-from polyseme.server.run_registry import find_reports, is_training
+from polyseme.server.model_registry import ModelRegistry, ServedModel, is_training
+from polyseme.server.run_registry import find_reports
 
 
 @pytest.fixture
@@ -101,13 +101,13 @@ def test_run_is_updated_live(folders, tmp_path):
         assert all(name.removeprefix("dev ").startswith("my-") for name in summary["metrics"]), "no times"
         rows = server.get("/v1/runs/run").json["history"]
         assert rows[-1]["step"] == summary["steps_done"] and server.get("/v1/runs/run").json["scores"]
-        last = {**rows[-1], "step": rows[-1]["step"] + 7, "loss": 1.5}
+        last = {**rows[-1], "step": rows[-1]["step"] + 7, "loss": float("nan")}
         with (run / "history.jsonl").open("a") as file:
             file.write(json.dumps(last) + "\n" + '{"step": NaN, "tokens": 1, "seconds": 1}\n{"step": 9, "tok')
         details = server.get("/v1/runs/run").json
-        assert details["history"][-2]["step"] == last["step"]
-        assert details["history"][-1]["step"] is None, "NaN becomes null"
-        assert server.get("/v1/runs").json[0]["steps_done"] == 0
+        assert details["history"][-1]["step"] == last["step"], "rows that are invalid or truncated are skipped"
+        assert details["history"][-1]["loss"] is None, "NaN becomes null"
+        assert server.get("/v1/runs").json[0]["steps_done"] == last["step"]
         (run / "probe.svg").write_text("<svg/>")
         assert server.get("/v1/runs/run").json["probe_charts"] == {"probe.svg": "<svg/>"}
         assert server.get("/v1/runs/bert").status == server.get("/v1/runs/nobody").status == 404
@@ -123,6 +123,21 @@ def test_lock_of_a_live_process_means_training(tmp_path):
     assert not is_training(tmp_path)
     (tmp_path / "run.lock").write_text("nobody")
     assert not is_training(tmp_path)
+
+
+def test_run_in_training_is_described_as_such(folders, tmp_path):
+    """And not as one to resume, until its process is gone."""
+    run = tmp_path / "run"
+    shutil.copytree(folders["tuned"], run)
+    (run / "model.safetensors").unlink()
+    (run / "run.lock").write_text(str(os.getpid()))
+    with serving(run, folders["bert"]) as server:
+        (problem,) = server.get("/ready").json["problems"].values()
+        assert "is being trained" in problem and "resume" not in problem
+        assert "is being trained" in server.post("embeddings", model="run", input="a").error["message"]
+        (run / "run.lock").write_text("99999999")
+        server.server.service.models.refresh()
+        assert "--resume" in server.get("/ready").json["problems"]["run"]
 
 
 def test_reports(folders, tmp_path):

@@ -1,7 +1,10 @@
 """Every endpoint returns what the library returns, or an error if the model does not support it."""
 
 import base64
+import html
 import json
+import re
+import shlex
 
 import numpy as np
 import pytest
@@ -40,7 +43,7 @@ def test_models_are_listed(server, folders, models):
         model = ps.load(folders[name])
         assert info["family"] == model.family and info["context"] == model.encoder.context
         assert info["parameters"] == sum(weight.numel() for weight in model.encoder.parameters())
-        assert info["layers"] == len(model.encoder.widths)
+        assert info["layers"] == len(model.encoder.widths) - 1
         assert server.get(f"/v1/models/{name}").json["polyseme"] == info
     assert models["tuned"]["tasks"] == {f"my-{kind}": kind for kind in sorted(k[3:] for k in models["tuned"]["tasks"])}
     assert models["tuned"]["labels"]["my-classify"] == ["city", "river"]
@@ -109,6 +112,18 @@ def test_fill(server, folders, name):
     own = model.tokenizer.token(model.tokenizer.specials.mask)
     assert server.post("fill", model=name, input=f"the {own} bank").json["data"][0]["masks"][0]["start"] == 4
     assert server.post("fill", model=name, input="no mask").error["code"] == "no_mask"
+
+
+def test_candidates_and_alternatives_have_no_replacement_characters(server):
+    """Single bytes of a byte-level vocabulary are shown as such."""
+    (row,) = server.post("fill", model="roberta", input="the <mask>", top=100).json["data"]
+    texts = [candidate["text"] for candidate in row["masks"][0]["candidates"]]
+    (row,) = server.post("score", model="gpt2", input="the old bank 杜", top=20).json["data"]
+    texts += [one["text"] for token in row["tokens"] for one in token["alternatives"]]
+    reply = server.post("completions", model="gpt2", prompt="the", max_tokens=20, logprobs=20, seed=1).json
+    texts += [text for top in reply["choices"][0]["logprobs"]["top_logprobs"] for text in top]
+    assert not any("\ufffd" in text or "Ġ" in text for text in texts)
+    assert any(re.fullmatch("<[0-9A-F]{2}>", text) for text in texts)
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt", "gpt2", "elmo", "ulmfit"])
@@ -229,7 +244,8 @@ def test_errors_do_not_echo_the_request(server):
         ("analogy", {"model": "skipgram", "a": word, "b": word, "c": word}),
         ("senses", {"model": "bert", "word": word, "texts": ["a"]}),
         ("embeddings", {"model": word, "input": "a"}),
-        ("embeddings", {"model": "bert", "input": "a", word: 1}),
+        ("embeddings", {"model": "bert", "input": "a", f"<{word}>": 1}),
+        ("embeddings", {"model": "bert", "input": "a", word * 10: 1}),
         ("embeddings", {"model": "bert", "input": {word: word}}),
         ("classify", {"model": "tuned", "input": "a", "task": word}),
         ("completions", {"model": "gpt2", "logit_bias": {word: 1}}),
@@ -243,6 +259,59 @@ def test_errors_do_not_echo_the_request(server):
         assert set(reply.error) == {"message", "type", "code", "param"}
     assert word not in server.get(f"/{word}").body.decode()
     assert word not in server.get(f"/v1/models/{word}").body.decode()
+
+
+INVALID = {
+    # endpoint, body, start of the message
+    "too many texts": ("embeddings", {"input": ["a"] * 2049}, "input: should have at most 2048 items, not 2049"),
+    "no texts": ("embeddings", {"input": []}, "input: should have at least 1 item, not 0"),
+    "a number": ("embeddings", {"input": 5}, "input: should be a valid string or a valid array"),
+    "token ids": ("embeddings", {"input": [1, 2, 3]}, "input: token ids are not supported; send text"),
+    "lists of token ids": ("embeddings", {"input": [[1, 2], [3]]}, "input: token ids are not supported; send text"),
+    "token ids as prompt": ("completions", {"prompt": [1, 2]}, "prompt: token ids are not supported; send text"),
+    "a number among texts": ("embeddings", {"input": ["a", None]}, "input: should be a valid string"),
+    "one choice": ("choose", {"context": "a", "choices": ["b"]}, "choices: should have at least 2 items, not 1"),
+    "an empty passage": ("answer", {"question": "a", "passage": ""}, "passage: should have at least 1 character"),
+    "biased logits": (
+        "completions",
+        {"prompt": "a", "logit_bias": {"5": 1}},
+        "logit_bias: should have at most 0 items",
+    ),
+    "an unknown field": (
+        "embeddings",
+        {"input": "a", "service_tier": "auto"},
+        "unknown field: service_tier; remove it",
+    ),
+    "no input": ("embeddings", {}, "input: is required"),
+}
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_errors_of_invalid_bodies(server, case):
+    endpoint, body, expected = INVALID[case]
+    reply = server.post(endpoint, model="bert", **body)
+    assert reply.status == 422 and reply.error["message"].startswith(expected), reply.error
+    assert reply.error["param"] == (expected.split(":")[0] if "unknown" not in case else "service_tier")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+@pytest.mark.parametrize(
+    "path", ["/v1/chat/completions", "/v1/responses", "/v1/moderations", "/v1/nothing", "/nothing"]
+)
+def test_unknown_paths_are_not_found_with_any_method(server, method, path):
+    reply = server.request(method, path, "{}" if method != "GET" else None, {"content-type": "application/json"})
+    assert reply.status == 404 and reply.error["code"] == "unknown_url"
+    is_dialogue = path in ("/v1/chat/completions", "/v1/responses")
+    assert ("use /v1/completions" if is_dialogue else "see /docs") in reply.error["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [("GET", "/v1/embeddings", "POST"), ("DELETE", "/v1/models/bert", "GET"), ("POST", "/index.html", "GET")],
+)
+def test_known_paths_with_another_method(server, method, path, allowed):
+    reply = server.request(method, path)
+    assert reply.status == 405 and reply.headers["allow"] == allowed
 
 
 def test_model_is_optional_for_a_single_model(folders):
@@ -289,3 +358,26 @@ def test_every_endpoint_has_an_example(server):
     assert all(f"/v1/{endpoint}" in text for endpoint in REQUESTS)
     assert "http" not in text.replace(server.url, "").replace("http-equiv", "").replace("http://localhost", "")
     json.dumps(server.document, allow_nan=False)
+
+
+def test_examples_name_served_models(folders):
+    def examples(server):
+        commands = re.findall(r"<pre>(curl .*?)</pre>", server.get("/docs").body.decode(), flags=re.S)
+        return [shlex.split(html.unescape(command).replace("\\\n", "")) for command in commands]
+
+    with serving(folders["svd"], folders["transformer"]) as server:
+        named = {}
+        for _, url, *words in examples(server):
+            if "-d" in words:
+                named[url.rpartition("/")[2]] = json.loads(words[-1])
+        supported = {one["id"]: one["polyseme"]["endpoints"] for one in server.get("/v1/models").json["data"]}
+        for endpoint, body in named.items():
+            serving_it = [name for name, endpoints in supported.items() if endpoint in endpoints]
+            assert body["model"] in (serving_it or ["MODEL"])
+            if endpoint in ("embeddings", "similarity", "senses", "translate"):
+                assert server.post(endpoint, **body).status == 200
+        assert "No served model supports this endpoint" in server.get("/docs").body.decode()
+    with serving(folders["svd"], key="a-secret-of-ours") as server:
+        commands = examples(server)
+        assert all("Authorization: Bearer KEY" in words for words in commands)
+        assert all(json.loads(words[-1])["model"] == "MODEL" for words in commands if "-d" in words)

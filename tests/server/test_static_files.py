@@ -1,5 +1,7 @@
 """Static files, security headers, access from other machines and metrics."""
 
+import re
+
 import pytest
 from tests.server.client import Client, serving
 
@@ -80,8 +82,10 @@ def test_metrics(server):
         "requests_admitted",
         "requests_waiting",
         "generations_active",
-        "tokens_generated",
+        "tokens_generated_total",
         "batch_tokens_total",
         "models",
     ):
         assert f"polyseme_{name} " in text
+    kinds = dict(re.findall(r"^# TYPE polyseme_(\w+) (\w+)$", text, flags=re.M))
+    assert kinds["tokens_generated_total"] == kinds["requests_total"] == "counter" and kinds["models"] == "gauge"

@@ -7,7 +7,7 @@ from typing import Any
 from polyseme.server import docs_page
 from polyseme.server.endpoint import Endpoint, HttpResponse, Resource, Service, encode_json, json_response
 from polyseme.server.endpoints import analysis, completions, embeddings, fill_mask, likelihood, tasks
-from polyseme.server.errors import ApiError
+from polyseme.server.errors import unknown_path
 from polyseme.server.gateway import Gateway, Headers, Limits
 from polyseme.server.metrics import Metrics
 from polyseme.server.openapi import openapi_document
@@ -37,7 +37,7 @@ def build_app(service: Service, *, allowed_hosts: frozenset[str], key: str, limi
     add_gauge(
         "generations_active", "Texts that are being generated.", lambda: sum(s.num_unfinished for s in schedulers)
     )
-    add_gauge("tokens_generated", "Generated tokens.", lambda: sum(s.num_tokens for s in schedulers))
+    service.metrics.add_counter("tokens_generated", "Generated tokens.", lambda: sum(s.num_tokens for s in schedulers))
     add_gauge("models", "Loaded models.", lambda: len(service.models.loaded))
     return gateway
 
@@ -82,7 +82,7 @@ def health(service: Service, name: str, headers: Headers) -> HttpResponse:
 def ready(service: Service, name: str, headers: Headers) -> HttpResponse:
     """Report whether requests are accepted, and why directories are not loaded."""
     loaded = [one.name for one in service.models.loaded]
-    problems = {one.name: one.problem for one in service.models.models if one.problem}
+    problems = {one.name: one.public_problem for one in service.models.models if one.problem}
     status = "stopping" if service.stopping else "ready" if loaded else "no_models"
     content: dict[str, Any] = {"status": status, "models": loaded, "problems": problems}
     if service.requires_key:  # this resource needs no key, so it gives no names
@@ -105,7 +105,10 @@ def _openapi(service: Service, name: str, headers: Headers) -> HttpResponse:
 
 
 def _docs(service: Service, name: str, headers: Headers) -> HttpResponse:
-    text = docs_page.docs_page(_document(), f"http://{headers[b'host'].decode('latin-1')}")
+    models: dict[str, str] | None = None
+    if not service.requires_key:  # this resource needs no key, so it gives no names with one
+        models = {f"/v1/{one}": served.name for served in reversed(service.models.loaded) for one in served.endpoints}
+    text = docs_page.docs_page(_document(), f"http://{headers[b'host'].decode('latin-1')}", models)
     response_headers = {"content-type": _HTML, "content-security-policy": docs_page.POLICY}
     return HttpResponse(body=text.encode(), headers=response_headers)
 
@@ -113,10 +116,14 @@ def _docs(service: Service, name: str, headers: Headers) -> HttpResponse:
 def _static_file(service: Service, name: str, headers: Headers) -> HttpResponse:
     file = service.static_files.find(name)
     if file is None:
-        raise ApiError(404, "not_found", "not found; see /docs")
+        raise unknown_path(f"/{name}")
     if matches_etag(headers.get(b"if-none-match", b"").decode("latin-1"), file.etag):
         return HttpResponse(body=b"", status=304, headers=file.headers)
     return HttpResponse(body=file.content, headers=file.headers)
+
+
+def _is_static_file(service: Service, name: str) -> bool:
+    return service.static_files.find(name) is not None
 
 
 RESOURCES = (
@@ -131,5 +138,5 @@ RESOURCES = (
     Resource(path="/v1/reports/{name}", tag="runs", content_type="text/html", function=get_report, blocking=True),
     Resource(path="/docs", function=_docs),
     Resource(path="/openapi.json", function=_openapi),
-    Resource(path="/{path}", function=_static_file),
+    Resource(path="/{path}", function=_static_file, exists=_is_static_file),
 )

@@ -18,6 +18,7 @@ from polyseme.inference.detokenizer import Detokenizer, TextPiece
 from polyseme.inference.generation import DecodingGroup, GenerationConfig, step_groups
 from polyseme.layers.linear import MAX_ROWS
 from polyseme.pretrained import Pretrained
+from polyseme.tokenization.words import token_text
 
 FinishReason = Literal["stop", "length", "shutdown", "error"]
 
@@ -142,7 +143,9 @@ class GenerationScheduler:
             best = logprobs.topk(min(num_top, len(logprobs)))
             for id, value in zip(best.indices.tolist(), best.values.tolist(), strict=True):
                 text = detokenizer.preview(id)
-                if not text or "\ufffd" in text or text in top:
+                if not text or "\ufffd" in text:
+                    text = token_text(self.tokenizer, id)
+                if text in top:
                     text = self.tokenizer.token(id)
                 top[text] = value
         return TokenLogprobs(logprob=float(logprobs[token]), top=top)

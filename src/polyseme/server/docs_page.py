@@ -1,13 +1,17 @@
 """API documentation as a stand-alone page, rendered from the OpenAPI document."""
 
 import json
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from polyseme.rendering.html import page
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-_STYLE = "pre { background: var(--panel); padding: .6rem; overflow-x: auto; } details { margin: .5rem 0; }"
+_STYLE = (
+    "pre { background: var(--panel); padding: .6rem; overflow-x: auto; } details { margin: .5rem 0; } "
+    "code { overflow-wrap: anywhere; }"
+)
 _BOUNDS = {
     "minimum": "≥",
     "exclusiveMinimum": ">",
@@ -20,8 +24,11 @@ _BOUNDS = {
 }
 
 
-def docs_page(document: dict[str, Any], url: str) -> str:
-    """Every endpoint with an example, a curl command and its fields."""
+def docs_page(document: dict[str, Any], url: str, models: Mapping[str, str] | None) -> str:
+    """Every endpoint with an example, a curl command and its fields.
+
+    Examples name the served models that support the endpoints, by path; without them, what to write in their place.
+    """
     parts = [
         f"<h1>{escape(document['info']['title'])}</h1>",
         f"<p>{escape(document['info'].get('description', ''))}</p>",
@@ -31,21 +38,31 @@ def docs_page(document: dict[str, Any], url: str) -> str:
     ]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            parts.append(_operation(document, url, path, method.upper(), operation))
+            parts.append(_operation(document, url, path, method.upper(), operation, models))
     return page(f"{document['info']['title']}: API", "\n".join(parts), style=_STYLE)
 
 
-def _operation(document: dict[str, Any], url: str, path: str, method: str, operation: dict[str, Any]) -> str:
+def _operation(
+    document: dict[str, Any],
+    url: str,
+    path: str,
+    method: str,
+    operation: dict[str, Any],
+    models: Mapping[str, str] | None,
+) -> str:
     lines = [f"<h2><code>{method} {escape(path)}</code></h2>", f"<p>{escape(operation['summary'])}</p>"]
+    key = " -H 'Authorization: Bearer KEY'" if models is None else ""
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     if body:
-        example = json.dumps(body["example"], ensure_ascii=False)
-        quoted = example.replace("'", "'\\''")
-        command = f"curl {url}{path} -H 'Content-Type: application/json' \\\n  -d '{quoted}'"
+        if models is not None and path not in models:
+            lines.append('<p class="faint">No served model supports this endpoint.</p>')
+        example = {**body["example"], "model": (models or {}).get(path, "MODEL")}
+        quoted = json.dumps(example, ensure_ascii=False).replace("'", "'\\''")
+        command = f"curl {url}{path}{key} -H 'Content-Type: application/json' \\\n  -d '{quoted}'"
         schema = document["components"]["schemas"][body["schema"]["$ref"].rsplit("/", 1)[-1]]
         lines += [f"<pre>{escape(command)}</pre>", _fields(schema)]
     elif "{" not in path:
-        lines.append(f"<pre>{escape(f'curl {url}{path}')}</pre>")
+        lines.append(f"<pre>{escape(f'curl {url}{path}{key}')}</pre>")
     return "\n".join(lines)
 
 

@@ -84,6 +84,8 @@ class Resource:
     tag: str = ""  # resources without one are not in the OpenAPI document
     blocking: bool = False  # whether it reads files, and so runs in a thread
     not_ready: bool = False  # whether it has the same response with status 503
+    # Of service and name: False for a path that is unknown with any method.
+    exists: Callable[[Service, str], bool] = lambda service, name: True
 
     @property
     def prefix(self) -> str | None:

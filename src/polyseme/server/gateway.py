@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from polyseme.errors import PolysemeError
 from polyseme.server.endpoint import Endpoint, HttpResponse, Resource, Service
-from polyseme.server.errors import CLOSE, ApiError, internal_error, library_error, validation_error
+from polyseme.server.errors import CLOSE, ApiError, internal_error, library_error, unknown_path, validation_error
 
 logger = logging.getLogger(__name__)
 
@@ -115,8 +115,10 @@ class Gateway:
             if path == resource.path:
                 return resource, ""
             if resource.prefix and path.startswith(resource.prefix):
-                return resource, path[len(resource.prefix) :]
-        raise ApiError(404, "not_found", "not found; see /docs")
+                name = path[len(resource.prefix) :]
+                if resource.exists(self.service, name):
+                    return resource, name
+        raise unknown_path(path)
 
     async def _post(
         self, endpoint: Endpoint, scope: Scope, headers: Headers, receive: Receive, sender: _Sender

@@ -5,6 +5,8 @@ seconds, so that a run which ends while it is served becomes a model.
 """
 
 import logging
+import os
+import re
 import threading
 import time
 from collections.abc import Sequence
@@ -19,15 +21,21 @@ from polyseme.loading import load
 from polyseme.pretrained import Pretrained
 from polyseme.server.errors import ApiError
 from polyseme.server.schemas.resources import ModelEntry, ModelInfo
+from polyseme.system.io_errors import readable
+from polyseme.system.regular_files import read_regular
 from polyseme.tasks import TASKS
 from polyseme.training.finetune_recipe import FineTuningRecipe
 from polyseme.training.recipe import RECIPE
 from polyseme.training.storage.history import HISTORY
 from polyseme.training.storage.model_dir import WEIGHTS
+from polyseme.training.storage.run_dir import LOCK
 
 logger = logging.getLogger(__name__)
 
 _CHECK_SECONDS = 5.0  # between checks of the directories
+_MAX_LOCK_BYTES = 20
+_TRAINING = "it is being trained, and is served when the training ends"
+_ABSOLUTE_PATH = re.compile(r"(?<![\w.~/-])/(?:[^\s/;:,()'\"]+/)+")  # the folders before a file name
 # Endpoints by the capability of the model that they need, in the order in which they are listed.
 _ENDPOINTS = {
     "embeddings": "embed",
@@ -61,6 +69,19 @@ class ServedModel:
         return self.loaded
 
     @property
+    def directory(self) -> str:
+        """Its directory as clients see it: relative to the working directory, or only the name."""
+        try:
+            return str(self.folder.relative_to(Path.cwd()))
+        except (ValueError, OSError):  # elsewhere, or the working directory was deleted
+            return self.name
+
+    @property
+    def public_problem(self) -> str:
+        """Its problem without absolute paths."""
+        return _ABSOLUTE_PATH.sub("", self.problem.replace(str(self.folder), self.directory))
+
+    @property
     def is_run(self) -> bool:
         return has_file(self.folder, HISTORY) or has_file(self.folder, RECIPE)
 
@@ -89,12 +110,12 @@ class ServedModel:
             family=model.family,
             context=model.encoder.context,
             parameters=_num_parameters(model),
-            layers=len(model.encoder.widths),
+            layers=len(model.encoder.widths) - 1,
             max_length=model.encoder.config.max_length,
             endpoints=self.endpoints,
             tasks=self.task_kinds,
             labels={name: names for name, names in labels.items() if names},
-            directory=str(self.folder),
+            directory=self.directory,
         )
         return ModelEntry(id=self.name, object="model", created=int(self.created), owned_by="polyseme", polyseme=info)
 
@@ -121,14 +142,13 @@ class ServedModel:
         """Try to load the model; if that fails, `problem` is the reason."""
         self.version = self.weights_version()
         try:
-            model = _load(self.folder, weights)
+            with readable(self.folder):
+                model = _load(self.folder, weights)
             for weight in [*model.encoder.parameters(), *model.objective.parameters()]:
                 weight.data = weight.data.clone()  # the file may be overwritten while its pages are mapped
             self.loaded, self.problem = model, ""
         except PolysemeError as error:
-            self.problem = " ".join(str(error).split())
-        except OSError as error:
-            self.problem = f"cannot read {self.folder} ({error.strerror}); check the path and its permissions"
+            self.problem = _TRAINING if is_training(self.folder) else " ".join(str(error).split())
         except Exception as error:  # a directory that is being written can fail in any way
             logger.debug("cannot load %s", self.folder, exc_info=error)
             self.problem = f"cannot load {self.folder} ({type(error).__name__}); check its files"
@@ -185,7 +205,7 @@ class ModelRegistry:
             names = _list_names(self.loaded)
             raise ApiError(404, "model_not_found", f"unknown model; choose from {names}", param="model")
         if found.loaded is None:
-            raise ApiError(404, "model_not_ready", f"the model is not loaded: {found.problem}", param="model")
+            raise ApiError(404, "model_not_ready", f"the model is not loaded: {found.public_problem}", param="model")
         return found
 
     def refresh(self) -> None:
@@ -205,6 +225,20 @@ class ModelRegistry:
     def _watch(self) -> None:
         while not self._stopped.wait(_CHECK_SECONDS):
             self.refresh()
+
+
+def is_training(folder: Path) -> bool:
+    """Whether a live process owns an unfinished run; the lock itself is not tried, to stay out of its way."""
+    try:
+        owner = int(read_regular(folder / LOCK, limit=_MAX_LOCK_BYTES))
+        if owner <= 0 or (folder / WEIGHTS).exists():
+            return False
+        os.kill(owner, 0)
+    except PermissionError:
+        return True  # a process of another user
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
 
 
 def has_file(folder: Path, name: str) -> bool:

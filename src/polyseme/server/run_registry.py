@@ -1,6 +1,5 @@
 """Training runs, live and finished, and comparison reports; nothing is ever written."""
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -9,13 +8,13 @@ from typing import Any
 
 from polyseme.errors import PolysemeError
 from polyseme.server.errors import ApiError
-from polyseme.server.model_registry import ModelRegistry, ServedModel, has_file
+from polyseme.server.model_registry import ModelRegistry, ServedModel, has_file, is_training
+from polyseme.system.regular_files import read_regular
 from polyseme.training.finetune_recipe import read_recipe
-from polyseme.training.finetuning import SCORES
+from polyseme.training.finetuning import FineTuningScores
 from polyseme.training.recipe import RECIPE
 from polyseme.training.storage.history import COLUMNS, read_history
-from polyseme.training.storage.model_dir import WEIGHTS, read_json
-from polyseme.training.storage.run_dir import LOCK
+from polyseme.training.storage.model_dir import WEIGHTS
 
 _MAX_ROWS = 2_000  # of a history in a response; longer ones are thinned out
 _MAX_REPORT_BYTES = 20_000_000
@@ -54,11 +53,12 @@ class RunRegistry:
         """The HTML of a report."""
         path = self.reports.get(name)
         try:
-            if path is None or path.stat().st_size > _MAX_REPORT_BYTES:
+            if path is None:
                 raise ApiError(404, "report_not_found", "unknown report; see /v1/reports")
-            return path.read_bytes()
+            return read_regular(path, limit=_MAX_REPORT_BYTES)
         except OSError:
-            raise ApiError(404, "report_not_found", "the report was deleted; see /v1/reports") from None
+            message = "the report was deleted, or is too large; write it again with polyseme compare"
+            raise ApiError(404, "report_not_found", message) from None
 
 
 def find_reports(folders: list[Path]) -> tuple[list[Path], dict[str, Path]]:
@@ -102,23 +102,9 @@ def _summary(served: ServedModel) -> dict[str, Any]:
     }
 
 
-def is_training(folder: Path) -> bool:
-    """Whether a live process owns an unfinished run; the lock itself is not tried, to stay out of its way."""
-    try:
-        owner = int((folder / LOCK).read_text(encoding="utf-8")[:20])
-        if owner <= 0 or (folder / WEIGHTS).exists():
-            return False
-        os.kill(owner, 0)
-    except PermissionError:
-        return True  # a process of another user
-    except (OSError, ValueError, OverflowError):
-        return False
-    return True
-
-
 def _scores(folder: Path) -> dict[str, Any] | None:
     try:
-        return read_json(folder / SCORES)
+        return FineTuningScores.read(folder).model_dump()
     except PolysemeError:
         return None
 
@@ -127,7 +113,8 @@ def _probe_charts(folder: Path) -> Iterator[tuple[str, str]]:
     """Charts that `polyseme probe` wrote, by file name."""
     for path in sorted([*folder.glob("probe*.svg"), *folder.glob("probe*/*.svg")])[:20]:
         try:
-            if path.resolve().is_relative_to(folder.resolve()) and path.stat().st_size <= _MAX_CHART_BYTES:
-                yield path.relative_to(folder).as_posix(), path.read_text(encoding="utf-8", errors="replace")
-        except OSError:
+            if path.resolve().is_relative_to(folder.resolve()):
+                content = read_regular(path, limit=_MAX_CHART_BYTES)
+                yield path.relative_to(folder).as_posix(), content.decode("utf-8", errors="replace")
+        except (OSError, RuntimeError):  # a symbolic link to itself
             continue

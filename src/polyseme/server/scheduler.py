@@ -31,7 +31,7 @@ RunBatch = Callable[[Sequence[Any]], Iterable[Any]]
 
 
 @dataclass(eq=False)
-class Job:
+class BatchJob:
     """The items of a request; they may be spread over several batches."""
 
     run: RunBatch
@@ -48,7 +48,7 @@ class BatchScheduler:
     """The thread that runs all models, and the queues of items that wait for it."""
 
     def __init__(self, *, num_threads: int, metrics: Metrics) -> None:
-        self.queues: dict[Hashable, list[Job]] = {}
+        self.queues: dict[Hashable, list[BatchJob]] = {}
         self.generators: list[GenerationScheduler] = []
         self.num_threads = num_threads
         self.metrics = metrics
@@ -84,7 +84,7 @@ class BatchScheduler:
     async def submit(self, queue: Hashable, run: RunBatch, items: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
         """Run a function on items, in batches with others of the same queue; `sizes` are their numbers of tokens."""
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
-        job = Job(run, items, sizes, future, time.monotonic(), [None] * len(items), num_left=len(items))
+        job = BatchJob(run, items, sizes, future, time.monotonic(), [None] * len(items), num_left=len(items))
         with self._changed:
             self.queues.setdefault(queue, []).append(job)
             self._changed.notify()
@@ -129,7 +129,7 @@ class BatchScheduler:
                 break
             self._changed.wait(rest)
 
-    def _take_batch(self, queue: Hashable) -> list[tuple[Job, list[int]]]:
+    def _take_batch(self, queue: Hashable) -> list[tuple[BatchJob, list[int]]]:
         """Take the items of a batch out of a queue: jobs with the indices of their items."""
         jobs = self.queues[queue]
         waiting = _untaken_items(jobs)
@@ -139,7 +139,7 @@ class BatchScheduler:
             # The items of a job are taken in order, so jobs are sorted by the length of their next item.
             order = sorted(jobs, key=lambda job: (job is not first, abs(job.sizes[job.num_taken] - size)))
             waiting = _untaken_items(order)
-        taken: dict[Job, list[int]] = {}
+        taken: dict[BatchJob, list[int]] = {}
         num_tokens_left = BATCH_TOKENS
         for num_items, (job, index) in enumerate(waiting):
             if num_items and (job.sizes[index] > num_tokens_left or num_items >= _MAX_ITEMS):
@@ -160,7 +160,7 @@ class BatchScheduler:
             del self.queues[queue]
         return list(taken.items())
 
-    def _run_batch(self, batch: list[tuple[Job, list[int]]]) -> None:
+    def _run_batch(self, batch: list[tuple[BatchJob, list[int]]]) -> None:
         started = time.monotonic()
         items = [job.items[index] for job, indices in batch for index in indices]
         try:
@@ -183,7 +183,7 @@ class BatchScheduler:
         _deliver([job for job, _ in batch if not job.num_left])
 
 
-def _untaken_items(jobs: Sequence[Job]) -> list[tuple[Job, int]]:
+def _untaken_items(jobs: Sequence[BatchJob]) -> list[tuple[BatchJob, int]]:
     return [(job, index) for job in jobs for index in range(job.num_taken, len(job.items))]
 
 
@@ -197,7 +197,7 @@ def _step(generator: GenerationScheduler) -> bool:
         return False
 
 
-def _deliver(jobs: Sequence[Job], error: Exception | None = None) -> None:
+def _deliver(jobs: Sequence[BatchJob], error: Exception | None = None) -> None:
     """Set the results of jobs, or their error, in the event loop, all at once."""
 
     def set_results() -> None:

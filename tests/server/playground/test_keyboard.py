@@ -100,7 +100,7 @@ def test_attention(playground):
 def test_tasks(playground):
     page = playground.open("tasks", {"task": "classify"})
     wait_for(page, ".results .bars li")
-    page.get_by_role("tab", name="Classification").focus()
+    page.get_by_role("tab", name="Text classification").focus()
     page.keyboard.press("ArrowRight")
     wait_for(page, ".results .tagged")
     assert "task=tag" in page.url

@@ -70,7 +70,7 @@ def test_api_key(playground, folders):
 def test_unsupported_views(playground, folders):
     with serving(folders["skipgram"]) as server:
         page = playground.open("fill", address=server.url)
-        assert "bert, roberta" in page.locator(".notice").inner_text()
+        assert "such as bert" in page.locator(".notice").inner_text()
         assert "polyseme pretrain bert" in page.locator(".notice code").inner_text()
         assert page.locator("nav .unsupported").count() >= 3
         page = playground.open("generate", {"lang": "zh"}, address=server.url)

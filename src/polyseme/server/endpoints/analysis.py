@@ -8,17 +8,17 @@ import numpy as np
 
 from polyseme.analysis.attention import Attention
 from polyseme.analysis.occurrences import WordForms
-from polyseme.inference.embedding_space import Neighbour, similar_spellings
+from polyseme.inference.embedding_space import Neighbour
 from polyseme.pretrained import Pretrained
 from polyseme.server.endpoint import Endpoint, Service, encode_json
-from polyseme.server.endpoints.likelihood import decode_token
 from polyseme.server.errors import ApiError
 from polyseme.server.model_registry import ServedModel
 from polyseme.server.schemas import analysis as schemas
+from polyseme.tokenization.words import token_text
 
 _MAX_TOKENS = 128  # of a text whose attention weights are returned
 _MAX_WEIGHTS = 600_000  # of a response; models with many heads get fewer tokens
-_HEAD_STATISTICS = tuple(schemas.HeadStatistics.model_fields)
+_HEAD_STATISTICS = tuple(schemas.HeadSummary.model_fields)
 
 TokenSpan = tuple[int, int, int]  # first character, the one after the last, segment
 
@@ -54,10 +54,9 @@ def _require_known(model: Pretrained, word: str, param: str) -> str:
     """A word that is in the vocabulary; for OOV words, an error with words of similar spelling."""
     word = word.strip()
     if not word or model.space.find(word) is None:
-        vocabulary = model.require_tokenizer().backend.get_vocab()
-        similar = [other for other in similar_spellings(word, vocabulary) if other != word] if word else []
+        similar = model.space.similar_words(word) if word else []
         advice = f"did you mean {', '.join(similar)}?" if similar else "try another word"
-        raise ApiError(422, "unknown_word", f"the word is not in the vocabulary of the model; {advice}", param=param)
+        raise ApiError(422, "unknown_word", f"{param} is not in the vocabulary of the model; {advice}", param=param)
     return word
 
 
@@ -65,7 +64,7 @@ def _to_json(model: Pretrained, neighbours: Sequence[Neighbour]) -> list[dict[st
     rows = []
     for one in neighbours:
         id = model.require_tokenizer().id(one.word)
-        text = one.word if id is None else decode_token(model, id).strip() or one.word
+        text = one.word if id is None else token_text(model.require_tokenizer(), id).strip() or one.word
         rows.append({"text": text, "similarity": one.score})
     return rows
 

@@ -101,7 +101,7 @@ async def _stream(
     echoes: list[str],
     header: dict[str, Any],
 ) -> AsyncIterator[bytes]:
-    """Server-sent events with parts of the texts, in the order in which they are generated."""
+    """Server-sent events with pieces of the texts, in the order in which they are generated."""
     include_usage = request.stream_options and request.stream_options.get("include_usage")
     extra = {"usage": None} if include_usage else {}
     with _submitted(service, served, generations):

@@ -4,10 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from polyseme.inference.fill_mask import MaskPrediction
 from polyseme.pretrained import Pretrained
 from polyseme.server.endpoint import Endpoint, Service, as_list, encode_json
 from polyseme.server.errors import ApiError
 from polyseme.server.schemas.text import FillRequest, FillResponse
+from polyseme.tokenization.words import token_text
 
 _MASK = "[MASK]"
 
@@ -40,10 +42,15 @@ def _fill_text(model: Pretrained, pattern: re.Pattern[str], text: str, top: int)
         {
             "start": mask.start(),
             "end": mask.end(),
-            "candidates": [{"text": one.token, "probability": one.probability} for one in candidates],
+            "candidates": [{"text": _text(model, one), "probability": one.probability} for one in candidates],
         }
         for mask, candidates in zip(pattern.finditer(text), model.fill(text, top=top), strict=False)
     ]
+
+
+def _text(model: Pretrained, candidate: MaskPrediction) -> str:
+    id = model.require_tokenizer().id(candidate.token)
+    return candidate.token if id is None else token_text(model.require_tokenizer(), id)
 
 
 ENDPOINTS = (Endpoint(fill, FillRequest, FillResponse),)

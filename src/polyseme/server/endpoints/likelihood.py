@@ -8,6 +8,7 @@ from polyseme.inference.scores import Score
 from polyseme.pretrained import Pretrained
 from polyseme.server.endpoint import Endpoint, Service, as_list, encode_json
 from polyseme.server.schemas.text import ScoreRequest, ScoreResponse
+from polyseme.tokenization.words import token_text
 
 
 async def score(service: Service, request: ScoreRequest) -> bytes:
@@ -24,7 +25,7 @@ async def score(service: Service, request: ScoreRequest) -> bytes:
 
 
 def _to_json(model: Pretrained, text: str, score: Score) -> dict[str, Any]:
-    bits = score.bits_per_character
+    bits, tokenizer = score.bits_per_character, model.require_tokenizer()
     tokens = [
         {
             "text": text[token.start : token.end],
@@ -32,7 +33,7 @@ def _to_json(model: Pretrained, text: str, score: Score) -> dict[str, Any]:
             "end": token.end,
             "log_probability": -token.nats,
             "alternatives": [
-                {"text": decode_token(model, id), "log_probability": -nats} for id, nats in token.alternatives
+                {"text": token_text(tokenizer, id), "log_probability": -nats} for id, nats in token.alternatives
             ],
         }
         for token in score.tokens
@@ -43,12 +44,6 @@ def _to_json(model: Pretrained, text: str, score: Score) -> dict[str, Any]:
         "scale": model.likelihood_scale,
         "tokens": tokens,
     }
-
-
-def decode_token(model: Pretrained, id: int) -> str:
-    """The text of a token, or its name in the vocabulary if it has no text of its own."""
-    tokenizer = model.require_tokenizer()
-    return tokenizer.decode([id]) or tokenizer.token(id)
 
 
 ENDPOINTS = (Endpoint(score, ScoreRequest, ScoreResponse),)

@@ -59,7 +59,7 @@ class AttentionToken(ResponseBody):
     segment: Literal[0, 1] = Field(description="0 for input, 1 for text_pair.")
 
 
-class HeadStatistics(ResponseBody):
+class HeadSummary(ResponseBody):
     """Mean attention weight of a head by kind of key, and a label for its dominant pattern."""
 
     layer: int
@@ -86,7 +86,7 @@ class AttentionResponse(ResponseBody):
     heads: int
     causal: bool
     weights: list[list[list[list[float]]]]
-    head_statistics: list[HeadStatistics]
+    head_statistics: list[HeadSummary]
     cross_attention: "AttentionResponse | None" = Field(
         description="From the translation of the text to its source tokens, for encoder-decoder models."
     )

@@ -13,12 +13,12 @@ class ModelInfo(ResponseBody):
     family: str
     context: Literal["none", "left", "right", "both"]
     parameters: int
-    layers: int = Field(description="With the embedding layer.")
+    layers: int = Field(description="Without the embedding layer, which is layer 0 of embeddings.")
     max_length: int
     endpoints: list[str] = Field(description="Endpoints that the model supports, without /v1/.")
     tasks: dict[str, str] = Field(description="Kind of each fine-tuned task by name.")
     labels: dict[str, list[str]]
-    directory: str
+    directory: str = Field(description="Relative to the working directory of the server, or only the name.")
 
 
 class ModelEntry(ResponseBody):

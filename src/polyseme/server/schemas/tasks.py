@@ -165,7 +165,7 @@ class ChooseResponse(ResponseBody):
     method: Literal["head", "likelihood"]
 
 
-class Translation(ResponseBody):
+class TranslatedText(ResponseBody):
     """One translation."""
 
     index: int
@@ -176,4 +176,4 @@ class TranslateResponse(ResponseBody):
     """The translation of each text."""
 
     model: str
-    data: list[Translation]
+    data: list[TranslatedText]

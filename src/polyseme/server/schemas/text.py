@@ -163,7 +163,7 @@ class TokenAlternative(ResponseBody):
     log_probability: float
 
 
-class TokenScore(ResponseBody):
+class TokenLikelihood(ResponseBody):
     """The character span of a token, and its log probability."""
 
     text: str
@@ -180,7 +180,7 @@ class TextScore(ResponseBody):
     log_probability: float
     bits_per_character: float | None
     scale: Literal["causal", "bidirectional", "masked"]
-    tokens: list[TokenScore]
+    tokens: list[TokenLikelihood]
 
 
 class ScoreResponse(ResponseBody):

@@ -4,9 +4,9 @@ import { t } from "./strings.js";
 let key = ""; // in memory only
 
 export class ApiError extends Error {
-  constructor(status, message, code = "") {
+  constructor(status, message, code = "", param = "") {
     super(message);
-    Object.assign(this, { status, code });
+    Object.assign(this, { status, code, param });
   }
 }
 
@@ -40,14 +40,14 @@ async function send(path, body, signal) {
     throw new ApiError(401, t(key ? "wrongKey" : "keyRequired"));
   }
   if (response.status === 429) throw new ApiError(429, t("busy"));
-  const { message, code } = await readError(response);
-  throw new ApiError(response.status, message, code);
+  const { message, code, param } = await readError(response);
+  throw new ApiError(response.status, message, code, param);
 }
 
 async function readError(response) {
   try {
     const { error } = await response.json();
-    return { message: String(error.message), code: error.code };
+    return { message: String(error.message), code: error.code, param: error.param };
   } catch {
     return { message: t("failed", { status: response.status }), code: "" };
   }

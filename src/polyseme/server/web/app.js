@@ -24,16 +24,21 @@ const COMMANDS = {
   tasks: "polyseme finetune runs/bert --train train.tsv --dev dev.tsv --out runs/bert-finetuned",
   neighbours: "polyseme pretrain skipgram --corpus docstrings --out runs/skipgram",
 };
+const UPDATE_MILLISECONDS = 5000; // as often as the server checks its directories
 const THEMES = ["system", "light", "dark"];
 
 const find = (id) => document.getElementById(id);
 let models = [], problems = [], loadError = "", needsKey = false;
 let viewAborter = new AbortController(); // aborts the requests of the current view
 
+async function fetchModels() {
+  models = (await fetchJson("v1/models")).data;
+  problems = Object.entries(await fetchProblems());
+}
+
 async function load() {
   try {
-    models = (await fetchJson("v1/models")).data;
-    problems = Object.entries(await fetchProblems());
+    await fetchModels();
     loadError = "";
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
@@ -41,11 +46,13 @@ async function load() {
   }
 }
 
+const languageOf = (values) => values.get("lang") ?? navigator.language.slice(0, 2);
+
 function render({ focus = false } = {}) {
   const { view: requested, values } = readAddress();
   const view = requested in VIEWS ? requested : defaultView();
   if (view !== requested) history.replaceState(null, "", linkTo(view));
-  setLanguage(values.get("lang") ?? navigator.language.slice(0, 2));
+  setLanguage(languageOf(values));
   applyTheme(values.get("theme"));
   renderHeader(values);
   renderNavigation(view);
@@ -87,11 +94,28 @@ function renderHeader(values) {
     make("a", { className: "brand", href: linkTo(defaultView()) }, make("img", { src: "icon.svg", alt: "", width: 32, height: 32 }),
       make("strong", {}, "polyseme"), make("span", { className: "faint" }, t("tagline"))),
     make("div", { className: "switches" }, other, theme));
-  find("footer").replaceChildren(
-    make("details", { open: problems.length > 0 },
-      make("summary", {}, t("loaded", { count: models.length })),
-      make("ul", { className: "loaded" }, ...models.map(modelLine)), ...problemList()),
-    make("a", { href: "docs" }, t("docs")));
+  renderFooter();
+}
+
+function renderFooter() {
+  const loaded = make("details", { open: problems.length > 0 }, make("summary", {}, t("loaded", { count: models.length })),
+    make("ul", { className: "loaded" }, ...models.map(modelLine)), ...problemList());
+  find("footer").replaceChildren(...(loadError ? [] : [loaded]), make("a", { href: "docs" }, t("docs")));
+}
+
+// A run becomes a model when its training ends, and a directory may be repaired.
+async function refreshModels() {
+  if (document.hidden || needsKey || !problems.length) return;
+  const namesOf = () => JSON.stringify([models.map(({ id }) => id), problems]), before = namesOf(), hadNone = !models.length;
+  try {
+    await fetchModels();
+  } catch {
+    return; // the next attempt may succeed
+  }
+  if (namesOf() === before) return;
+  if (hadNone && models.length) return render();
+  renderFooter();
+  renderNavigation(readAddress().view);
 }
 
 function modelLine(model) {
@@ -174,6 +198,8 @@ find("skip").addEventListener("click", (event) => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new CustomEvent("repaint")));
 
 applyTheme(readAddress().values.get("theme")); // before the first request, so that a dark page is never light
+setLanguage(languageOf(readAddress().values)); // and its errors are in the language of the page
 await load();
 render();
+setInterval(refreshModels, UPDATE_MILLISECONDS);
 performance.mark("ready");

@@ -4,8 +4,8 @@ import { language } from "./strings.js";
 const EXAMPLES = {
   generate: ["The old house at the end of the street", "在古代，人们"],
   fill: [
-    { text: "She put the money in the bank.", masks: "12" },
-    { text: "他把钱存进了银行。", masks: "7" },
+    { text: "She put the money in the bank.", word: "bank" },
+    { text: "他把钱存进了银行。", word: "银行" },
   ],
   senses: [
     {
@@ -36,7 +36,7 @@ const EXAMPLES = {
   ],
   choose: [
     { context: "He opened the umbrella because", choices: "it began to rain.\nthe soup was cold.\nhe had won the race." },
-    { context: "他打开了雨伞，因为", choices: "外面下雨了。\n汤已经凉了。\n他赢了比赛。" },
+    { context: "他撑开了雨伞，因为", choices: "外面下雨了。\n汤已经凉了。\n他赢了比赛。" },
   ],
   translate: ["Two dogs are playing in the snow.", "Two dogs are playing in the snow."],
   score: ["The old man the boats.", "他昨天去了银行。"],

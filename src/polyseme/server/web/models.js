@@ -12,8 +12,8 @@ export function modelSelect(context, models) {
   } };
 }
 
-// Checkboxes; the models of the address are checked, or up to `most` of different families, static ones first, out of
-// `preferred` if there are any.
+// Checkboxes; the models of the address are checked, or up to `most` of different families, out of `preferred` if there
+// are any: a static one first, then contextual ones, if there are both.
 export function modelCheckboxes(context, models, { most = 3, preferred = [] } = {}) {
   const requested = context.get("models", "").split(",").filter((id) => models.some((model) => model.id === id));
   const checked = new Set(requested.length ? requested
@@ -38,7 +38,9 @@ export function modelCheckboxes(context, models, { most = 3, preferred = [] } = 
 function differentFamilies(models, most) {
   const seen = new Set();
   const found = models.filter((model) => !seen.has(infoOf(model).family) && seen.add(infoOf(model).family));
-  return staticFirst(found).slice(0, most);
+  const fixed = found.filter(isStatic), contextual = found.filter((model) => !isStatic(model));
+  const numContextual = Math.min(contextual.length, most - Math.min(1, fixed.length));
+  return [...fixed.slice(0, most - numContextual), ...contextual.slice(0, numContextual)];
 }
 
 export const isStatic = (model) => infoOf(model).context === "none";

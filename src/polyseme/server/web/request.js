@@ -1,9 +1,10 @@
 // One request at a time: a line shows its status, a new request aborts the previous one, and leaving the view aborts all.
+// After an error, `results` are hidden, because they belong to an earlier request; unless they are filled `gradually`.
 import { make } from "./dom.js";
 import { ApiError } from "./api.js";
 import { t } from "./strings.js";
 
-export function requestRunner(context, results) {
+export function requestRunner(context, results, { gradually = false } = {}) {
   const status = make("p", { className: "status", role: "status" });
   let current = null;
 
@@ -18,14 +19,16 @@ export function requestRunner(context, results) {
     results?.setAttribute("aria-busy", "true");
     try {
       const message = await work(mine.signal);
-      if (current === mine) finish(message ? "" : "screen-reader", message || t("done"));
+      if (current !== mine) return;
+      if (results) results.hidden = false;
+      finish(message ? "" : "screen-reader", message || t("done"));
     } catch (error) {
       if (current !== mine) return;
       if (mine.signal.aborted) finish("", t("stopped"));
-      else if (error instanceof ApiError) finish("wrong", error.message);
       else {
-        finish("wrong", t("broken"));
-        throw error;
+        if (results && !gradually) results.hidden = true;
+        finish("wrong", error instanceof ApiError ? error.message : t("broken"));
+        if (!(error instanceof ApiError)) throw error;
       }
     }
   }

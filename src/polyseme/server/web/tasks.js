@@ -60,7 +60,9 @@ export const TASKS = {
     body: (values) => ({ context: values.context, choices: lines(values.choices) }),
     python: chooseCall,
     show: ({ choice, probabilities, method }, values) => {
-      const rows = lines(values.choices).map((each, index) => ({ text: each, value: probabilities[index], marked: index === choice }));
+      const isTie = probabilities.some((value, index) => index !== choice && probabilities[choice] - value < 1e-6);
+      const rows = lines(values.choices).map((each, index) => (
+        { text: each, value: probabilities[index], marked: index === choice && !isTie }));
       return [bars(rows, { label: t("choices"), absolute: true }), showMethod(method)];
     },
   },

@@ -13,7 +13,7 @@ export const endpoints = ["attention"];
 
 // Labels of heads in a response, and the keys of their translations.
 const HEADS = { "previous token": "headPrevious", "next token": "headNext", "same token": "headSame",
-  "first token (parked)": "headFirst", separators: "headSeparators", broad: "headBroad", mixed: "headMixed" };
+  "first token (attention sink)": "headFirst", separators: "headSeparators", broad: "headBroad", mixed: "headMixed" };
 
 // The labels of the drawings in the language of the page.
 const drawingLabels = () => ({

@@ -12,31 +12,35 @@ const HAN = /\p{Script=Han}/u;
 
 export const endpoints = ["fill"];
 
-// Words and the text between them; a mask counts as a word, and so does each Chinese character.
+// Words and the text between them; a mask counts as a word.
 export function segment(text, language) {
   const segmenter = new Intl.Segmenter(language, { granularity: "word" });
   return text.split(/(\[MASK\])/).flatMap((part) => {
     if (part === MASK) return [{ text: part, word: true, mask: true }];
-    return [...segmenter.segment(part)].flatMap(({ segment: each, isWordLike }) => HAN.test(each)
-      ? [...each].map((character) => ({ text: character, word: true }))
-      : [{ text: each, word: isWordLike }]);
+    return [...segmenter.segment(part)].map(({ segment: each, isWordLike }) => ({ text: each, word: isWordLike }));
   });
 }
+
+// What is predicted for a masked word: each character of a Chinese word, which is a token in most models.
+const predicted = (word) => (HAN.test(word) ? [...word] : [word]);
 
 export function open(context, models) {
   const selection = modelCheckboxes(context, models);
   const text = textInput(context.get("text", example("fill").text));
-  const masked = new Set(context.get("masks", example("fill").masks).split(",").filter(Boolean).map(Number));
+  const masked = new Set(context.get("masks").split(",").filter(Boolean).map(Number)); // indices of segments
   const sentence = make("div", { className: "sentence", role: "group", "aria-label": t("sentence") });
   const results = make("div", { className: "side-by-side" });
   const { status, run: start } = requestRunner(context, results);
   const snippets = codeSnippets();
   let segments = [];
 
-  const maskedText = () => segments.map((part, index) => (masked.has(index) ? MASK : part.text)).join("");
+  const maskedText = () => segments.map((part, index) => (masked.has(index) ? MASK.repeat(predicted(part.text).length) : part.text)).join("");
 
   function updateSentence() {
     segments = segment(text.value, context.language);
+    if (!context.has("masks") && text.value === example("fill").text) {
+      masked.add(segments.findIndex((part) => part.text === example("fill").word));
+    }
     sentence.replaceChildren(...segments.map((part, index) => {
       if (part.mask) return make("span", { className: "mask" }, MASK);
       if (!part.word) return make("span", {}, part.text);
@@ -70,9 +74,9 @@ export function open(context, models) {
     });
   }
 
-  // The masked words in order; a typed mask has none.
+  // What was masked, in order; of a typed mask, nothing is known.
   function originals() {
-    return segments.flatMap((part, index) => (part.mask ? [""] : masked.has(index) ? [part.text] : []));
+    return segments.flatMap((part, index) => (part.mask ? [""] : masked.has(index) ? predicted(part.text) : []));
   }
 
   function predictions(name, masks) {

@@ -21,7 +21,7 @@ export function open(context, models) {
   const generateButton = button(t("generateButton"), { kind: "main", type: "submit" });
   const stopButton = button(t("stop"), { disabled: true });
   const results = make("div", { className: "results" });
-  const { status, run: start, stop } = requestRunner(context, results);
+  const { status, run: start, stop } = requestRunner(context, results, { gradually: true });
   const snippets = codeSnippets();
 
   const shaded = surprisalText({ pick: (index, text) => {

@@ -12,7 +12,7 @@ export function open(context) {
   const results = make("div");
   const { status, run } = requestRunner(context, results);
   const snippets = codeSnippets();
-  const model = context.models.find(({ polyseme }) => polyseme?.layers > 1) ?? context.models[0];
+  const model = context.models.find(({ polyseme }) => polyseme?.layers > 0) ?? context.models[0];
   const directory = model?.polyseme?.directory ?? "runs/bert";
   snippets.update({ path: `v1/runs/${encodeURIComponent(model?.id ?? "bert")}` },
     `import polyseme as ps\nps.load(${JSON.stringify(directory)}).probe("train.conllu", task="pos")`);
@@ -38,6 +38,6 @@ function scaled(chart) {
 }
 
 function instructions(directory) {
-  return notice(make("p", {}, t("noProbes")), make("p", {}, code(`polyseme probe ${directory} --data train.conllu --out ${directory}`)),
+  return notice(make("p", {}, t("noProbes")), make("p", {}, code(`polyseme probe ${directory} --data FILE --out ${directory}`)),
     make("p", { className: "faint" }, t("probeAbout")));
 }

@@ -11,6 +11,12 @@ const TOP = 12;
 
 export const endpoints = ["neighbours", "analogy"];
 
+// Which word is not known, with the similar ones that the server names.
+function unknownWord(word, message) {
+  const [, similar] = message.match(/did you mean (.*)\?$/) ?? [];
+  return t("unknownWord", { word }) + (similar ? t("similarWords", { words: similar.split(", ").join(t("comma")) }) : "");
+}
+
 export function open(context, models) {
   let kind = context.get("kind", "neighbours");
   const selection = modelCheckboxes(context, models, { preferred: models.filter(isStatic) }); // subword models know few words
@@ -41,7 +47,8 @@ export function open(context, models) {
       } }));
     } catch (error) {
       if (signal.aborted || error.status === 401) throw error;
-      return card(model.id, make("p", { className: error.code === "unknown_word" ? "faint" : "wrong" }, error.message));
+      if (error.code !== "unknown_word") return card(model.id, make("p", { className: "wrong" }, error.message));
+      return card(model.id, make("p", { className: "faint" }, unknownWord(words()[error.param], error.message)));
     }
   }
 
