@@ -29,7 +29,7 @@ def test_tables_of_every_kind(tmp_path):
         corpus = ParallelCorpus(path)
         assert list(corpus) == BOTH == list(corpus)
         assert list(corpus.sentence_pairs()) == PAIRS
-        assert corpus.bytes_read == corpus.num_bytes and corpus.statistics.documents == 3
+        assert corpus.bytes_read == corpus.num_bytes and corpus.num_documents == 3
 
 
 def test_parquet(tmp_path):
@@ -55,7 +55,6 @@ def test_pairs_with_an_empty_sentence_are_skipped(tmp_path):
     german = write(tmp_path / "de.txt", "eins\nzwei\ndrei\u2028Wörter\n \n")
     corpus = ParallelCorpus(english, targets=[german])
     assert list(corpus) == ["one\neins", "three words\ndrei Wörter"]
-    assert corpus.statistics.empty == 2
 
 
 def test_invalid_bytes_do_not_move_lines(tmp_path):

@@ -66,7 +66,7 @@ INVALID = {
     "empty": ("a.conllu", "# nothing\n", (), "holds no sentences"),
     "kind": ("a.conllu", CONLLU, ["po"], "unknown probing task 'po'; did you mean pos"),
     "two ways": ("a.conll", "a\tb\n", ["tag", "pos"], "has one kind of annotation; choose one of tag, pos"),
-    "no spans": ("a.tsv", "text_a\ttext_b\tlabel\na\tb\tc\n", (), "is a file for pair, which has no labelled spans"),
+    "no spans": ("a.tsv", "text_a\ttext_b\tlabel\na\tb\tc\n", (), "no column .text."),
     "no targets": ("a.jsonl", '{"text": "a b"}\n', ["edges"], "line 1: no list of targets"),
     "no label": ("a.jsonl", '{"text": "a", "targets": [{"span1": [0, 1]}]}\n', (), "without span1 or label"),
     "no span": ("a.jsonl", '{"text": "a", "targets": [{"span1": [0, 2], "label": "x"}]}\n', (), r"\[0, 2\]\); write"),

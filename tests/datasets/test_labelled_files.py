@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from polyseme.datasets.labelled_files import (
     find_labels,
-    guess_task,
     parse_examples,
     read_examples,
     require_labels,
@@ -18,7 +17,6 @@ from polyseme.datasets.labelled_files import (
 from polyseme.datasets.records import RowError
 from polyseme.datasets.squad import Answer, SpanExample
 from polyseme.datasets.task_schemas import (
-    EXAMPLE_TYPES,
     ChoiceExample,
     ClassifyExample,
     PairExample,
@@ -28,6 +26,7 @@ from polyseme.datasets.task_schemas import (
 from polyseme.datasets.town.generator import Town
 from polyseme.datasets.town.writers import write_town
 from polyseme.errors import ConfigError, DataError
+from polyseme.tasks import TASKS, guess_task
 
 CLASSIFY = [{"text": "a fine day", "label": "good"}, {"text": "雨，又是雨", "label": "bad"}]
 ROWS = {
@@ -65,7 +64,7 @@ def test_table_formats(tmp_path, task):
     rows = [row | {"choices": tuple(row["choices"])} if "choices" in row else row for row in ROWS[task]]
     for path in tables(tmp_path, ROWS[task]):
         assert guess_task(path) == task
-        examples = read_examples(path, EXAMPLE_TYPES[task])
+        examples = read_examples(path, TASKS[task].Example)
         assert values(examples) == rows
         first = 1 if "json" in path.name else 2  # after the header
         assert [example.row for example in examples] == list(range(first, first + len(rows)))
@@ -77,7 +76,7 @@ def test_parquet(tmp_path, task):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     path = tmp_path / "a.parquet"
     parquet.write_table(arrow.Table.from_pylist([row | {"extra": {"deep": [1]}} for row in ROWS[task]]), path)
-    examples = read_examples(path, EXAMPLE_TYPES[task])
+    examples = read_examples(path, TASKS[task].Example)
     assert json.dumps(values(examples)) == json.dumps(ROWS[task])
     assert guess_task(path) == task and examples[0].location == f"{path}, row 1"
 
@@ -226,13 +225,13 @@ def test_any_words_round_trip_through_conll(tmp_path_factory, sentences):
 @given(
     st.binary(max_size=300),
     st.sampled_from(["tsv", "csv", "jsonl", "conll", "json"]),
-    st.sampled_from([*EXAMPLE_TYPES]),
+    st.sampled_from([*TASKS]),
 )
 def test_arbitrary_bytes_raise_only_data_errors(tmp_path_factory, content, ending, task):
     path = save(tmp_path_factory.mktemp("hostile") / f"a.{ending}", content)
     for options in ({}, {"errors": []}):
         try:
-            for example in read_examples(path, EXAMPLE_TYPES[task], **options):
+            for example in read_examples(path, TASKS[task].Example, **options):
                 assert all(example.texts)
         except DataError as error:
             assert "\n" not in str(error)
@@ -240,12 +239,12 @@ def test_arbitrary_bytes_raise_only_data_errors(tmp_path_factory, content, endin
 
 def test_built_in_datasets_are_readable(tmp_path):
     write_town(tmp_path, 0, num_documents=16, num_rows=24)
-    for task, example_type in EXAMPLE_TYPES.items():
+    for task, spec in TASKS.items():
         for folder in (tmp_path / task, tmp_path / f"{task}_zh"):
             for split, number in (("train", 24), ("dev", 3), ("test", 3)):
                 (path,) = folder.glob(f"{split}.*")
                 assert guess_task(path) == task
-                assert len(read_examples(path, example_type)) == number
+                assert len(read_examples(path, spec.Example)) == number
     rows = list(Town(0).labelled_rows("span", 24))
     for row, example in zip(rows, read_examples(tmp_path / "span" / "train.json", SpanExample), strict=True):
         assert (row["id"], row["question"], row["context"]) == (example.id, example.question, example.passage)
@@ -402,7 +401,7 @@ def without_labels(rows):
 
 @pytest.mark.parametrize("task", ROWS)
 def test_tables_without_labels(tmp_path, task):
-    example_type, rows = EXAMPLE_TYPES[task], without_labels(ROWS[task])
+    example_type, rows = TASKS[task].Example, without_labels(ROWS[task])
     for path in tables(tmp_path, rows):
         assert parse_examples(example_type, stream_examples(path, example_type)) == list(
             stream_examples(path, example_type)
@@ -416,12 +415,12 @@ def test_tables_without_labels(tmp_path, task):
 @pytest.mark.parametrize("task", ROWS)
 def test_streamed_labels_are_read(tmp_path, task):
     for path in tables(tmp_path, ROWS[task]):
-        assert list(stream_examples(path, EXAMPLE_TYPES[task])) == read_examples(path, EXAMPLE_TYPES[task])
+        assert list(stream_examples(path, TASKS[task].Example)) == read_examples(path, TASKS[task].Example)
 
 
 @pytest.mark.parametrize("task", ROWS)
 def test_format_of_standard_input_is_detected(tmp_path, task):
-    example_type = EXAMPLE_TYPES[task]
+    example_type = TASKS[task].Example
     for rows in (ROWS[task], without_labels(ROWS[task])):
         for path in tables(tmp_path, rows):
             if path.suffix == ".gz":
@@ -545,7 +544,7 @@ def test_examples_from_python_values():
 )
 def test_invalid_python_values(example_type, row, expected):
     good = {"classify": "a", "choice": ("a", ["b", "c"]), "tag": "a"}
-    task = next(task for task, known in EXAMPLE_TYPES.items() if known is example_type)
+    task = next(task for task, spec in TASKS.items() if spec.Example is example_type)
     with pytest.raises(DataError) as caught:
         parse_examples(example_type, [good.get(task, ("a", "b")), row])
     assert expected in str(caught.value) and "\n" not in str(caught.value)
@@ -587,12 +586,12 @@ def test_plain_text_has_no_columns(tmp_path):
 @given(
     st.binary(max_size=300),
     st.sampled_from(["tsv", "csv", "jsonl", "conll", "json", "txt"]),
-    st.sampled_from([*EXAMPLE_TYPES]),
+    st.sampled_from([*TASKS]),
 )
 def test_arbitrary_unlabelled_bytes_raise_only_data_errors(tmp_path_factory, content, ending, task):
     path = save(tmp_path_factory.mktemp("hostile") / f"a.{ending}", content)
     for source in (path, io.BytesIO(content)):
         try:
-            assert all(all(example.texts) for example in stream_examples(source, EXAMPLE_TYPES[task]))
+            assert all(all(example.texts) for example in stream_examples(source, TASKS[task].Example))
         except DataError as error:
             assert "\n" not in str(error)

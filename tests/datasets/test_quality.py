@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polyseme.datasets.quality import Distribution, check_files
-from polyseme.errors import ConfigError, DataError
+from polyseme.datasets import quality
+from polyseme.datasets.quality import Distribution
+from polyseme.errors import DataError
+from polyseme.tasks import TASKS, guess_task
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
 
@@ -24,13 +26,17 @@ def good(number, label="ab"):
     return [f"row {row} of many\t{label[row % len(label)]}" for row in range(number)]
 
 
+def check_files(path, *others, task=None, **options):
+    return quality.check_files(TASKS[task or guess_task(path)].Example, path, *others, **options)
+
+
 def findings_of(report):
     return [(finding.is_problem, finding.num_rows, finding.message) for finding in report.findings]
 
 
 def test_valid_files(tmp_path):
     report = check_files(save(tmp_path / "a.tsv", good(30)), save(tmp_path / "b.tsv", good(60)[30:]))
-    assert report.task == "classify" and report.findings == [] and not report.has_problems
+    assert report.findings == [] and not report.has_problems
     first, second = report.reports
     assert first.file == tmp_path / "a.tsv" and first.labels == {"a": 15, "b": 15} == second.labels
     assert first.characters == Distribution(minimum=13, median=14, percentile_95=14, maximum=14)
@@ -106,9 +112,7 @@ def test_similarity(tmp_path):
     rows = ["text_a\ttext_b\tscore", *(f"a {n}\tb {n}\t{n / 2}" for n in range(9)), "a 1\tb 1\t4"]
     path.write_text("\n".join(rows))
     report = check_files(path)
-    assert report.task == "similarity" and report.reports[0].scores == Distribution(
-        minimum=0, median=2, percentile_95=4, maximum=4
-    )
+    assert report.reports[0].scores == Distribution(minimum=0, median=2, percentile_95=4, maximum=4)
     assert [(is_problem, number) for is_problem, number, _ in findings_of(report)] == [(True, 1)]
     path.write_text("\n".join(rows[:2]))
     assert findings_of(check_files(path)) == [(True, 1, "all have the score 0; add rows with other scores")]
@@ -124,7 +128,7 @@ def test_choices(tmp_path):
         minimum=4, median=4, percentile_95=4, maximum=4
     )
     assert findings_of(report)[0][:2] == (True, 1)
-    assert findings_of(report)[1:] == [(False, 1, "have more or fewer than 2 choices")]
+    assert findings_of(report)[1:] == [(False, 1, "have more or fewer than 2 choices (line 3)")]
 
 
 def test_tags(tmp_path):
@@ -152,7 +156,7 @@ def test_questions(tmp_path):
 
     questions = [qa("a", "What?", ("bank", 4)), qa("b", "Where?", ("river", 16)), qa("b", "Who?", ("money", -1))]
     report = check_files(squad("a.json", *questions))
-    assert report.task == "span" and not report.has_problems and report.reports[0].labels == {"answerable": 3}
+    assert not report.has_problems and report.reports[0].labels == {"answerable": 3}
     assert findings_of(report) == [
         (False, 1, "have answers that are not literally in the passage (question 3 (b))"),
         (False, 2, "have the id of another question (question 2 (b), question 3 (b))"),
@@ -161,7 +165,7 @@ def test_questions(tmp_path):
     report = check_files(squad("b.json", qa("a", "What?", ("bank", 3)), qa("c", "What?", ("", 0))))
     assert findings_of(report) == [
         (True, 1, f"are invalid: {misplaced} (question 1 (a)); correct answer_start"),
-        (True, 1, "have no answer; add questions with answers"),
+        (True, 1, "have no answer (question 2 (c)); add questions with answers"),
     ]
 
 
@@ -195,8 +199,6 @@ def test_tagged_words_are_tokenized_one_by_one(tmp_path, tokenizer):
 
 def test_invalid_arguments(tmp_path):
     path = save(tmp_path / "a.tsv", good(4))
-    with pytest.raises(ConfigError, match="unknown task 'clasify'; did you mean classify"):
-        check_files(path, task="clasify")
     with pytest.raises(DataError, match=r"a.tsv: no column 'text_a'; did you mean text\?"):
         check_files(path, task="pair")
     with pytest.raises(DataError, match=r"b.tsv: no such file; did you mean a.tsv\?"):

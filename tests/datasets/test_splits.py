@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from polyseme.datasets.splits import SPLITS, count_splits, hash_fraction, open_corpora, split_fractions, split_text
+from polyseme.datasets.splits import SPLITS, count_splits, hash_fraction, open_by_language, split_fractions, split_text
 from polyseme.errors import CheckpointError, DataError
 
 
@@ -21,7 +21,7 @@ def make_documents(number):
 
 
 def split_corpus(folder, corpus, *, dev_characters=20_000):
-    return split_text(open_corpora(corpus, "text"), folder, dev_characters=dev_characters)
+    return split_text(open_by_language(corpus, "text"), folder, dev_characters=dev_characters)
 
 
 def read(split):

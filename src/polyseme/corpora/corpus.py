@@ -5,15 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from polyseme.config import did_you_mean
-from polyseme.corpora.file_readers import (
-    BLOCK_SIZE,
-    FORMATS,
-    CorpusStatistics,
-    FileReader,
-    detect_compression,
-    detect_format,
-    uncompressed_name,
-)
+from polyseme.corpora.file_readers import FORMATS, FileReader, detect_compression, detect_format, uncompressed_name
 from polyseme.corpora.sentence_splitting import split_sentences
 from polyseme.errors import DataError
 from polyseme.system.io_errors import readable
@@ -29,7 +21,7 @@ class Corpus:
         self.files = [file for path in paths for file in _find_files(str(path))]
         if not self.files:
             raise DataError("no corpus was named; give a file, a folder or a pattern such as 'text/*.txt'")
-        self.statistics = CorpusStatistics()
+        self.num_documents = 0  # of the last pass, without empty ones
         self.bytes_read = 0
         self._fingerprint = ""
 
@@ -51,28 +43,23 @@ class Corpus:
                 reading = f"{detect_format(file)} {detect_compression(file)} {self.column}"
                 digest.update(f"{reading} {file.stat().st_size}\n".encode())
                 with readable(file), file.open("rb") as stream:
-                    while block := stream.read(BLOCK_SIZE):
-                        digest.update(block)
+                    hashlib.file_digest(stream, lambda: digest)
             self._fingerprint = digest.hexdigest()
         return self._fingerprint
 
     def __iter__(self) -> Iterator[str]:
-        statistics = self.statistics = CorpusStatistics()
-        before = self.bytes_read = 0
+        before = self.bytes_read = self.num_documents = 0
         for file in self.files:
-            reader = FileReader(file, self.column, statistics)
+            reader = FileReader(file, self.column)
             with readable(file):
                 for document in reader.documents():
                     self.bytes_read = before + reader.bytes_read
                     if document and not document.isspace():
-                        statistics.documents += 1
-                        statistics.characters += len(document)
+                        self.num_documents += 1
                         yield document
-                    else:
-                        statistics.empty += 1
             before += file.stat().st_size
             self.bytes_read = before
-        if statistics.documents == 0:
+        if not self.num_documents:
             names = ", ".join(map(str, self.files[:3])) + (", …" if len(self.files) > 3 else "")
             raise DataError(f"{names} holds no text; give files with at least one document")
 

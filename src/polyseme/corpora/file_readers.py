@@ -7,12 +7,12 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from polyseme.config import suggest_name
+from polyseme.corpora.utf16_text import replace_surrogates
 from polyseme.errors import DataError
 from polyseme.system.io_errors import readable
 
@@ -30,28 +30,16 @@ _BREAKS = " \n\t。！？；，、.!?;,"
 Row = dict[str | None, Any]
 
 
-@dataclass
-class CorpusStatistics:
-    """Counts of one pass over a corpus."""
-
-    documents: int = 0
-    empty: int = 0  # documents of white space only, skipped
-    characters: int = 0
-    replaced: int = 0  # undecodable bytes, NULs and lone surrogates, replaced by U+FFFD
-    split_lines: int = 0  # cuts in lines over the maximum length
-
-
 class FileReader:
     """One pass over one file."""
 
-    def __init__(self, file: Path, column: str = "text", statistics: CorpusStatistics | None = None) -> None:
+    def __init__(self, file: Path, column: str = "text") -> None:
         self.file = file
         self.format = detect_format(file)
         self.column = column
-        self.statistics = statistics or CorpusStatistics()
         self.bytes_read = 0  # on disk
         self.num_characters = 0
-        self.num_invalid = 0
+        self.num_invalid = 0  # undecodable bytes, NULs and lone surrogates, replaced by U+FFFD
 
     def documents(self) -> Iterator[str]:
         """Documents in order, each of bounded length."""
@@ -79,12 +67,13 @@ class FileReader:
 
         Missing fields are None; fields beyond the header are under the key None.
         """
-        records = {"jsonl": self._json_records, "parquet": self._parquet_records}
         if self.format == "txt":
             raise DataError(f"{self.file} is not a table; write it as .tsv, .csv, .jsonl or .parquet")
         with readable(self.file):
-            for number, record in records.get(self.format, self._csv_records)():
-                yield number, {name: self._cleaned(value) for name, value in record.items()}
+            for number, row in self._rows():
+                if not isinstance(row, dict):
+                    raise DataError(f'{self.file}, line {number}: not a row with columns; write it as {{"text": …}}')
+                yield number, {name: self._cleaned(value) for name, value in row.items()}
 
     def json_content(self) -> Any:
         """The content of a file that is one JSON value."""
@@ -93,7 +82,7 @@ class FileReader:
 
     def replace_invalid(self, text: str) -> str:
         """Replace NULs and lone surrogates by U+FFFD, one character for one."""
-        if "\0" in text or not (text.isascii() or _encodable(text)):
+        if "\0" in text or replace_surrogates(text) is not text:
             text, num_invalid = _INVALID.subn("\ufffd", text)
             self._count("", num_invalid)
         return text
@@ -104,30 +93,24 @@ class FileReader:
         return DataError(f"{self.file}{location}: no column {column!r}{suggest_name(column, names)}")
 
     def _values(self) -> Iterator[str]:
-        if self.format == "parquet":
-            return (self._string(number, row[self.column]) for number, row in self._parquet_records(self.column))
-        return self._json_values() if self.format == "jsonl" else self._csv_values()
+        """The column of every row, or what JSON Lines have in its place: a string or a list of strings."""
+        for number, row in self._rows(self.column):
+            value = row[self.column] if isinstance(row, dict) else row
+            if isinstance(value, list) and all(isinstance(turn, str) for turn in value):
+                value = "\n".join(" ".join(turn.split()) for turn in value)
+            yield self._string(number, value)
 
-    def _json_values(self) -> Iterator[str]:
-        for number, row in self._json_rows():
-            if isinstance(row, dict):
-                if self.column not in row:
-                    raise self.missing_column(self.column, row, f", line {number}")
-                row = row[self.column]
-            if isinstance(row, list) and all(isinstance(turn, str) for turn in row):
-                row = "\n".join(" ".join(turn.split()) for turn in row)
-            yield self._string(number, row)
+    def _rows(self, column: str | None = None) -> Iterator[tuple[int, Any]]:
+        """Rows with all columns, or at least with one of them."""
+        return {"jsonl": self._json_rows, "parquet": self._parquet_rows}.get(self.format, self._csv_rows)(column)
 
-    def _json_records(self) -> Iterator[tuple[int, Row]]:
-        for number, row in self._json_rows():
-            if not isinstance(row, dict):
-                raise DataError(f'{self.file}, line {number}: not a row with columns; write it as {{"text": …}}')
-            yield number, row
-
-    def _json_rows(self) -> Iterator[tuple[int, Any]]:
+    def _json_rows(self, column: str | None) -> Iterator[tuple[int, Any]]:
         for number, line in self._lines(longest=MAX_ROW_LENGTH):
             if line and not line.isspace():
-                yield number, self._parse_json(line, number)
+                row = self._parse_json(line, number)
+                if isinstance(row, dict) and column is not None and column not in row:
+                    raise self.missing_column(column, row, f", line {number}")
+                yield number, row
 
     def _parse_json(self, text: str, number: int) -> Any:
         try:
@@ -138,39 +121,31 @@ class FileReader:
                 reason, number = error.msg, number + error.lineno - 1
             raise DataError(f"{self.file}, line {number}: not JSON ({reason}); correct or delete the row") from None
 
-    def _csv_values(self) -> Iterator[str]:
-        rows = self._csv_rows()
-        _, header = next(rows, (1, []))
-        if self.column not in header:
-            raise self.missing_column(self.column, header)
-        index = header.index(self.column)
-        for _, row in rows:
-            yield row[index] if index < len(row) else ""
-
-    def _csv_records(self) -> Iterator[tuple[int, Row]]:
-        rows = self._csv_rows()
-        _, header = next(rows, (1, []))
-        return ((number, dict(zip_longest(header, row))) for number, row in rows if row)
-
-    def _csv_rows(self) -> Iterator[tuple[int, list[str]]]:
+    def _csv_rows(self, column: str | None) -> Iterator[tuple[int, Row]]:
         # The limit is global to the process; raising it is harmless.
         csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_LENGTH))
         lines = (f"{line}\n" for _, line in self._lines(longest=MAX_ROW_LENGTH))
         # Quotes in TSV files are mostly plain text, and an unbalanced one would swallow the rest.
         is_tsv = self.format == "tsv"
         rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE) if is_tsv else csv.reader(lines)
-        number = 1
         try:
+            header = next(rows, [])
+            if column is not None and column not in header:
+                raise self.missing_column(column, header)
+            index = header.index(column) if column is not None else 0
+            number = rows.line_num + 1
             for row in rows:
-                yield number, row
+                if column is not None:
+                    yield number, {column: row[index] if index < len(row) else ""}
+                elif row:
+                    yield number, dict(zip_longest(header, row))
                 number = rows.line_num + 1
         except csv.Error as error:
             raise DataError(
                 f"{self.file}, line {rows.line_num}: not a CSV row ({error}); close the open quotation mark"
             ) from None
 
-    def _parquet_records(self, column: str | None = None) -> Iterator[tuple[int, Row]]:
-        """Rows with all columns, or with one of them."""
+    def _parquet_rows(self, column: str | None) -> Iterator[tuple[int, Row]]:
         try:
             import pyarrow as arrow
             import pyarrow.parquet as parquet
@@ -249,10 +224,7 @@ class FileReader:
         end = max(line.rfind(mark, longest // 2, longest) for mark in " \t") + 1
         end = end or max(line.rfind(mark, 0, longest) for mark in _BREAKS) + 1
         if end == 0:
-            raise DataError(
-                f"{self.file}, line {number}: is not text (a million characters without a space); remove it"
-            )
-        self.statistics.split_lines += 1
+            raise DataError(f"{self.file}, line {number}: is not text (a million characters without space); remove it")
         return end
 
     def _decoded(self) -> Iterator[str]:
@@ -283,7 +255,6 @@ class FileReader:
     def _count(self, text: str, num_invalid: int) -> None:
         self.num_characters += len(text)
         self.num_invalid += num_invalid
-        self.statistics.replaced += num_invalid
 
     def _check_encoding(self, sample: bytes) -> None:
         if self.num_invalid > max(_ALWAYS_TOLERATED, self.num_characters / 1000):
@@ -352,14 +323,6 @@ def _decompressed(file: Path, raw: BinaryIO) -> BinaryIO:
         stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
         return cast(BinaryIO, io.BufferedReader(cast(Any, stream), BLOCK_SIZE))
     return raw
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _guess_encoding(sample: bytes) -> str:

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from polyseme.corpora.corpus import Corpus
-from polyseme.corpora.file_readers import CorpusStatistics, FileReader, detect_format
+from polyseme.corpora.file_readers import FileReader, detect_format
 from polyseme.errors import ConfigError, DataError
 
 COLUMNS = ("source", "target")
@@ -29,9 +29,7 @@ class ParallelCorpus(Corpus):
         super().__init__(*paths, column=column)
         names = tuple(name.strip() for name in column.split(",")) if column != "text" else COLUMNS
         if len(names) != 2:
-            raise ConfigError(
-                f"data.column: a parallel corpus has two columns; name both, such as en,de (not {column})"
-            )
+            raise ConfigError(f"data.column: a parallel corpus has two columns; name both, as in en,de (not {column})")
         self.columns = names
         self.file_pairs = [(file, file) for file in self.files]
         if targets:
@@ -59,10 +57,9 @@ class ParallelCorpus(Corpus):
 
     def sentence_pairs(self) -> Iterator[tuple[str, str]]:
         """Source and target, each on one line; pairs with an empty sentence are skipped."""
-        statistics = self.statistics = CorpusStatistics()
-        before = self.bytes_read = 0
+        before = self.bytes_read = self.num_documents = 0
         for files in self.file_pairs:
-            readers = [FileReader(file, column, statistics) for file, column in zip(files, self.columns, strict=True)]
+            readers = [FileReader(file, column) for file, column in zip(files, self.columns, strict=True)]
             for number, row in enumerate(zip_longest(*(reader.texts() for reader in readers))):
                 if None in row:
                     longer, shorter = files if row[1] is None else files[::-1]
@@ -72,12 +69,9 @@ class ParallelCorpus(Corpus):
                 self.bytes_read = before + sum({reader.file: reader.bytes_read for reader in readers}.values())
                 source, target = (" ".join(text.split()) for text in row)
                 if source and target:
-                    statistics.documents += 1
-                    statistics.characters += len(source) + len(target)
+                    self.num_documents += 1
                     yield source, target
-                else:
-                    statistics.empty += 1
             before += sum(file.stat().st_size for file in {*files})
             self.bytes_read = before
-        if statistics.documents == 0:
+        if not self.num_documents:
             raise DataError(f"{self.files[0]} holds no pairs; give text in both columns")

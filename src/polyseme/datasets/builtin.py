@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 
 from polyseme.config import suggest_name
+from polyseme.corpora.multilingual import split_language_prefix
 from polyseme.errors import ConfigError, DataError
-from polyseme.system.atomic_io import atomic_folder, cache_folder
+from polyseme.system.atomic_io import atomic_folder
+from polyseme.system.cache import load_or_build
 from polyseme.system.io_errors import writable
 
 
@@ -43,20 +45,29 @@ def sample_folder(name: str, *, seed: int = 0) -> Path:
     """The folder of a sample in the cache, written on first use."""
     sources = [*_find(name).sources(), f"seed {seed}"]
     key = hashlib.sha256("\n".join(sources).encode()).hexdigest()[:12]
-    folder = cache_folder() / "samples" / f"{name}-{key}"
-    if not folder.is_dir():
-        try:
-            write_sample(name, folder, seed=seed)
-        except DataError:
-            if not folder.is_dir():  # otherwise another process has written the same files first
-                raise
-    return folder
+
+    def build(folder: Path) -> None:
+        _find(name).write(folder, seed)
+
+    return load_or_build("samples", f"{name}-{key}", load=lambda folder: folder.resolve(strict=True), build=build)
 
 
 def sample_text(name: str, *, seed: int = 0) -> SampleText:
     """The text files of a sample, for use as a corpus."""
     folder = sample_folder(name, seed=seed)
     return SampleText(train=sorted(folder.glob("*train.txt")), dev=sorted(folder.glob("*dev.txt")))
+
+
+def is_sample(path: str | Path) -> bool:
+    """Whether a path is the name of a sample, and nothing else has this name."""
+    return str(path) in SAMPLES and not Path(path).exists()
+
+
+def absolute_path(path: str) -> str:
+    """A path as an absolute one, with its language prefix; empty ones and names of samples stay as they are."""
+    language, path = split_language_prefix(path)
+    full = path if not path or is_sample(path) else str(Path(path).absolute())
+    return f"{language}={full}" if language else full
 
 
 def _find(name: str) -> Sample:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from polyseme.config import suggest_name
 from polyseme.corpora.file_readers import FileReader, detect_format, row_location
-from polyseme.datasets.labelled_files import find_file, guess_task, read_examples
+from polyseme.datasets.labelled_files import find_file, read_examples
 from polyseme.datasets.records import Record, RowError
 from polyseme.datasets.task_schemas import ClassifyExample, TagExample
 from polyseme.errors import ConfigError, DataError
@@ -51,7 +51,7 @@ def read_sentences(
 ) -> list[ProbingSentence]:
     """Read the sentences of a file with their targets; by default the kinds are inferred from the file."""
     file = find_file(path)
-    kinds = [_check_kind(kind) for kind in kinds] or _infer_kinds(file, columns)
+    kinds = [_check_kind(kind) for kind in kinds] or _infer_kinds(file)
     tagged = kinds == ["pos"] and not _is_conllu(file)  # part-of-speech tags in the last column of a CoNLL file
     if columns and (not set(kinds) <= {"tag", "classify"}) and not tagged:
         raise ConfigError(f"{', '.join(kinds)}: these files have fixed columns; omit --column")
@@ -80,15 +80,12 @@ def _is_conllu(file: Path) -> bool:
     return ".conllu" in file.suffixes
 
 
-def _infer_kinds(file: Path, columns: Mapping[str, str] | None) -> list[str]:
+def _infer_kinds(file: Path) -> list[str]:
     if _is_conllu(file):
         return [*_CONLLU_KINDS]
     if detect_format(file) == "jsonl" and "targets" in next(FileReader(file).records(), (0, {}))[1]:
         return ["edges"]
-    kind = guess_task(file, columns=columns)
-    if kind not in KINDS:
-        raise DataError(f"{file} is a file for {kind}, which has no labelled spans; choose one of {', '.join(KINDS)}")
-    return [kind]
+    return ["tag"] if detect_format(file) == "txt" else ["classify"]
 
 
 def _of_text(example: ClassifyExample) -> ProbingSentence:

@@ -1,5 +1,6 @@
 """Reading labelled files: examples of a known task, the task of an unknown file, and checks of labels."""
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,8 +11,9 @@ from polyseme.corpora.file_readers import IN_MEMORY, FileReader, detect_format
 from polyseme.corpora.stdin_reader import StdinReader
 from polyseme.datasets.records import Example, ExampleT, Record, RowError
 from polyseme.datasets.squad import SpanExample
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES
 from polyseme.errors import ConfigError, DataError
+
+logger = logging.getLogger(__name__)
 
 
 def read_examples(
@@ -29,7 +31,7 @@ def read_examples(
     columns = _resolve_columns(example_type, columns)
     file = find_file(path)
     examples = []
-    for example in example_type.read(FileReader(file), columns):
+    for example in example_type.read(FileReader(file), _recognise_columns(example_type, columns, file)):
         if not isinstance(example, RowError):
             examples.append(example)
         elif errors is None:
@@ -48,6 +50,7 @@ def stream_examples(
     columns = _resolve_columns(example_type, columns, example_type.inputs)
     if isinstance(source, str | Path):
         reader = FileReader(find_file(source))
+        columns = _recognise_columns(example_type, columns, reader.file, labelled=False)
     else:
         reader = StdinReader(source, [columns.get(name, name) for name in example_type.inputs])
     example: ExampleT | RowError | None = None
@@ -69,25 +72,6 @@ def parse_examples(example_type: type[ExampleT], rows: Iterable[Any]) -> list[Ex
         else example_type.parse(Record(IN_MEMORY, number, example_type.as_mapping(row), {}, labelled=False))
         for number, row in enumerate(rows, start=1)
     ]
-
-
-def guess_task(path: str | Path, *, columns: Mapping[str, str] | None = None) -> str:
-    """Infer the task of a labelled file from its ending and the names of its columns."""
-    file = find_file(path)
-    if detect_format(file) == "txt":
-        return "span" if ".json" in file.suffixes else "tag"
-    _, first = next(FileReader(file).records(), (0, {}))
-    names = {name for name in first if name is not None}
-    for task in ("pair", "similarity", "choice", "classify"):
-        if {(columns or {}).get(name, name) for name in EXAMPLE_TYPES[task].columns} <= names:
-            return task
-    if not names:
-        raise DataError(f"{file} holds no examples; give at least one")
-    found = ", ".join(sorted(" ".join(name.split()) for name in names))
-    raise DataError(
-        f"{file}: no task has the columns {found}; name the task, and columns that are called differently: "
-        "--task classify --column text=review"
-    )
 
 
 def find_labels(examples: Sequence[Example]) -> list[str]:
@@ -128,6 +112,27 @@ def find_file(path: str | Path) -> Path:
     if others:
         raise DataError(f"{path} matches {len(others) + 1} files; name one of them")
     return file
+
+
+def column_names(file: Path) -> set[str]:
+    """The names of the columns of a table; empty without rows."""
+    _, first = next(FileReader(file).records(), (0, {}))
+    return {name for name in first if name is not None}
+
+
+def _recognise_columns(
+    example_type: type[Example], columns: dict[str, str], file: Path, *, labelled: bool = True
+) -> dict[str, str]:
+    """The columns of the fields in a file, with those of well-known datasets for missing ones, which are reported."""
+    if not example_type.known_columns or detect_format(file) == "txt":
+        return columns
+    found = example_type.recognise(column_names(file), columns)
+    fields = example_type.columns if labelled else example_type.inputs
+    known = {field: found[field] for field in fields if found[field] != columns[field]}
+    if known:
+        read = ", ".join(f"{column!r} as {field}" for field, column in known.items())
+        logger.warning("%s: reading the columns %s", file, read)
+    return found
 
 
 def _resolve_columns(

@@ -48,7 +48,7 @@ class PredictedAnswers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class PassageWindow:
     """An input sequence: the question and a window of the passage."""
 
     ids: list[int]
@@ -70,7 +70,7 @@ class PassageWindows:
 
     passage: str
     offsets: list[tuple[int, int]]  # start and end of each passage token, equal for white space
-    windows: list[Window]
+    windows: list[PassageWindow]
 
     @classmethod
     def of(
@@ -105,7 +105,7 @@ class PassageWindows:
         for span, scored in zip(spans, _assign_tokens(spans, num_tokens), strict=True):
             row = [*head, *((tokens.ids[index], template.segments[1]) for index in span), *after]
             windows.append(
-                Window(
+                PassageWindow(
                     ids=[id for id, _ in row],
                     segments=[segment for _, segment in row],
                     passage_tokens=span,

@@ -1,19 +1,15 @@
 """Quality checks of labelled files: invalid and duplicate rows, contradictions, leaks, label counts, fit to a model."""
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from polyseme.config import suggest_name
-from polyseme.datasets.labelled_files import find_file, guess_task, read_examples
+from polyseme.datasets.labelled_files import find_file, read_examples
 from polyseme.datasets.records import Example, RowError
-from polyseme.datasets.squad import SpanExample
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES, ChoiceExample, SimilarityExample, TagExample
-from polyseme.errors import ConfigError
 
 if TYPE_CHECKING:
     from polyseme.tokenization.tokenizer import Tokenizer
@@ -64,7 +60,7 @@ class Distribution:
 class TokenizationStats:
     """How a model tokenizes a file."""
 
-    lengths: Distribution | None  # tokens per row, special tokens included
+    lengths: Distribution | None  # tokens per example, special tokens included
     unknown_fraction: float  # of all tokens
     too_long: list[Example]  # rows of more tokens than the model's maximum
 
@@ -92,7 +88,6 @@ class QualityReport:
 class CheckResult:
     """Reports and findings of all files of a task."""
 
-    task: str
     reports: list[QualityReport]
     findings: list[Finding]
 
@@ -103,40 +98,36 @@ class CheckResult:
 
 
 def check_files(
-    path: str | Path,
-    *others: str | Path,
-    task: str | None = None,
+    example_type: type[Example],
+    *paths: str | Path,
     columns: Mapping[str, str] | None = None,
     tokenizer: "Tokenizer | None" = None,
     max_length: int = 0,
     uses_characters: bool = False,
 ) -> CheckResult:
-    """Check a training file and the dev or test files that belong to it.
+    """Check a training file and the dev or test files that belong to it, all with examples of one type.
 
     With the tokenizer and the maximum length of a model, unknown tokens and rows that are too long are counted as well;
     a model that `uses_characters` has no unknown tokens.
     """
-    task = task or guess_task(path, columns=columns)
-    if task not in EXAMPLE_TYPES:
-        raise ConfigError(f"unknown task {task!r}{suggest_name(task, EXAMPLE_TYPES)}")
     reports: list[QualityReport] = []
     findings: list[Finding] = []
-    for name in (path, *others):
+    for path in paths:
         invalid: list[RowError] = []
-        examples = read_examples(name, EXAMPLE_TYPES[task], columns=columns, errors=invalid)
+        examples = read_examples(path, example_type, columns=columns, errors=invalid)
         tokenization = _tokenize(examples, tokenizer, max_length, uses_characters) if tokenizer else None
-        report = _analyze(find_file(name), examples, invalid, tokenization, reports)
+        report = _analyze(find_file(path), examples, invalid, tokenization, reports)
         train = reports[0] if reports else None
         found = chain(
             _check_rows(report),
-            _check_labels(report, task, train),
-            _check_structure(report),
-            _check_tokenization(report, task, max_length),
+            _check_labels(report, example_type, train),
+            _check_structure(report, example_type),
+            _check_tokenization(report, example_type, max_length),
         )
         findings += [Finding(report.file, *finding) for finding in found]
         reports.append(report)
     findings.sort(key=lambda finding: not finding.is_problem)
-    return CheckResult(task=task, reports=reports, findings=findings)
+    return CheckResult(reports=reports, findings=findings)
 
 
 def _analyze(
@@ -154,7 +145,7 @@ def _analyze(
         key = tuple(map(_normalize, example.texts))
         first = index.setdefault(key, example)
         if first is not example:
-            (repeated if _target(first) == _target(example) else contradicting).append((example, first))
+            (repeated if first.target == example.target else contradicting).append((example, first))
         leaked += [(example, other.index[key]) for other in earlier if key in other.index][:1]
     return QualityReport(
         file=file,
@@ -165,9 +156,9 @@ def _analyze(
         contradicting=contradicting,
         leaked=leaked,
         labels=dict(Counter(label for example in examples for label in example.labels).most_common()),
-        characters=Distribution.of(sum(map(len, _model_input(example))) for example in examples),
-        words=Distribution.of(sum(len(text.split()) for text in _model_input(example)) for example in examples),
-        scores=Distribution.of(example.score for example in examples if isinstance(example, SimilarityExample)),
+        characters=Distribution.of(sum(map(len, example.sequence_texts)) for example in examples),
+        words=Distribution.of(sum(len(text.split()) for text in example.sequence_texts) for example in examples),
+        scores=Distribution.of(value for example in examples for value in example.target if isinstance(value, float)),
         tokenization=tokenization,
         index=index,
     )
@@ -177,7 +168,7 @@ def _tokenize(
     examples: Sequence[Example], tokenizer: "Tokenizer", max_length: int, uses_characters: bool
 ) -> TokenizationStats:
     unknown = None if uses_characters else tokenizer.specials.unknown
-    texts = list(dict.fromkeys(text for example in examples for text in _model_input(example)))
+    texts = list(dict.fromkeys(text for example in examples for text in example.sequence_texts))
     counts: dict[str, tuple[int, int]] = {}  # all tokens, unknown tokens
     for start in range(0, len(texts), _BATCH_SIZE):
         batch = texts[start : start + _BATCH_SIZE]
@@ -186,12 +177,12 @@ def _tokenize(
     lengths = []
     num_tokens = num_unknown = 0
     for example in examples:
-        parts = [counts[text] for text in _model_input(example)]
+        parts = [counts[text] for text in example.sequence_texts]
         length = sum(num for num, _ in parts)
         num_tokens += length
         num_unknown += sum(num for _, num in parts)
         # Most families put one special token before the texts and one after each of them.
-        lengths.append(length + (2 if isinstance(example, TagExample) else len(parts) + 1))
+        lengths.append(length + len(example.inputs) + 1)
     return TokenizationStats(
         lengths=Distribution.of(lengths),
         unknown_fraction=num_unknown / max(1, num_tokens),
@@ -222,14 +213,12 @@ def _check_rows(report: QualityReport) -> Findings:
         yield len(leaked) > tolerated, len(leaked), f"also occur in {file} ({_list(leaked)}); remove them from one file"
 
 
-def _check_labels(report: QualityReport, task: str, train: QualityReport | None) -> Findings:
+def _check_labels(report: QualityReport, example_type: type[Example], train: QualityReport | None) -> Findings:
     """Constant targets, imbalance, rare labels, and labels that the training file lacks."""
     num_rows, labels = len(report.examples), report.labels
     if report.scores and report.scores.minimum == report.scores.maximum:
         yield True, num_rows, f"all have the score {report.scores.minimum:g}; add rows with other scores"
-    if task == "span" and [*labels] == [SpanExample.NONE]:
-        yield True, num_rows, "have no answer; add questions with answers"
-    if task not in ("classify", "pair", "tag") or not labels:
+    if not (example_type.closed_labels and labels):
         return
     majority, count = next(iter(labels.items()))
     if train:
@@ -240,31 +229,22 @@ def _check_labels(report: QualityReport, task: str, train: QualityReport | None)
             yield True, len(unseen), f"{message}; correct them, or add training rows with them"
     elif len(labels) == 1:
         yield True, num_rows, f"all have the label {majority!r}; add rows with other labels"
-    elif task != "tag" and count > _IMBALANCED * num_rows:
+    elif sum(labels.values()) == num_rows and count > _IMBALANCED * num_rows:
         yield False, count, f"have the label {majority!r}; always predicting it scores {count / num_rows:.0%}"
     rare = {label: count for label, count in labels.items() if count < _RARE_LABEL}
     if rare and not train:
         yield False, sum(rare.values()), f"have rare labels, which are hard to learn: {_shorten(map(repr, rare))}"
 
 
-def _check_structure(report: QualityReport) -> Findings:
-    """Varying numbers of choices, paraphrased answers and duplicate question ids."""
-    choices = Counter(len(example.choices) for example in report.examples if isinstance(example, ChoiceExample))
-    if len(choices) > 1:
-        usual, _ = choices.most_common(1)[0]
-        yield False, choices.total() - choices[usual], f"have more or fewer than {usual} choices"
-    questions = [example for example in report.examples if isinstance(example, SpanExample)]
-    paraphrased = [example for example in questions if any(answer.start is None for answer in example.answers)]
-    if paraphrased:
-        places = _shorten(map(_row_of, paraphrased))
-        yield False, len(paraphrased), f"have answers that are not literally in the passage ({places})"
-    ids = Counter(example.id for example in questions)
-    duplicates = [example for example in questions if ids[example.id] > 1]
-    if duplicates:
-        yield False, len(duplicates), f"have the id of another question ({_shorten(map(_row_of, duplicates))})"
+def _check_structure(report: QualityReport, example_type: type[Example]) -> Findings:
+    """Problems that only this type of examples can have."""
+    for is_problem, examples, problem, remedy in example_type.find_problems(report.examples) if report.examples else ():
+        if examples:
+            message = f"{problem} ({_shorten(map(_row_of, examples))}){remedy and f'; {remedy}'}"
+            yield is_problem, len(examples), message
 
 
-def _check_tokenization(report: QualityReport, task: str, max_length: int) -> Findings:
+def _check_tokenization(report: QualityReport, example_type: type[Example], max_length: int) -> Findings:
     """Unknown tokens, and rows that exceed the maximum length of the model."""
     stats = report.tokenization
     if stats is None or stats.lengths is None:
@@ -273,27 +253,10 @@ def _check_tokenization(report: QualityReport, task: str, max_length: int) -> Fi
         message = f"have {stats.unknown_fraction:.0%} unknown tokens; use a model of this language"
         yield True, len(report.examples), message
     if too_long := stats.too_long:
-        effect = "and are split into windows" if task == "span" else "and are truncated"
-        message = f"exceed the model's {max_length} tokens {effect} ({_shorten(map(_row_of, too_long))})"
-        yield task != "span" and len(too_long) > _TOLERATED_TOKENS * len(report.examples), len(too_long), message
-
-
-def _model_input(example: Example) -> tuple[str, ...]:
-    """The texts of one input sequence: of several choices only the longest."""
-    if isinstance(example, ChoiceExample):
-        return (example.context, max(example.choices, key=len))
-    return example.texts
-
-
-def _target(example: Example) -> Hashable:
-    """What examples with the same texts should agree in."""
-    if isinstance(example, SimilarityExample):
-        return example.score
-    if isinstance(example, ChoiceExample):
-        return example.choices[example.answer]
-    if isinstance(example, SpanExample):
-        return frozenset(answer.text for answer in example.answers)
-    return example.labels
+        effect = "split" if example_type.splits_long_inputs else "truncated"
+        message = f"exceed the model's {max_length} tokens and are {effect} ({_shorten(map(_row_of, too_long))})"
+        tolerated = example_type.splits_long_inputs or len(too_long) <= _TOLERATED_TOKENS * len(report.examples)
+        yield not tolerated, len(too_long), message
 
 
 @lru_cache(maxsize=1000)  # consecutive questions share their passage

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -103,6 +103,11 @@ class Example:
 
     columns: ClassVar[Mapping[str, str]]  # fields and the default names of their columns
     inputs: ClassVar[tuple[str, ...]]  # fields given to the model; the others are targets
+    closed_labels: ClassVar[bool] = False  # dev and test examples may only have labels of training examples
+    splits_long_inputs: ClassVar[bool] = False  # otherwise they are truncated to the length of the model
+    extension: ClassVar[str] = ".jsonl"  # of files in the format of `format`
+    # Columns of well-known datasets, for files without the default columns: by fields, the names that go together
+    known_columns: ClassVar[Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]]] = {}
 
     file: Path
     row: int  # the first line of the example; for Parquet the row and for SQuAD the question, counted from 1
@@ -119,8 +124,44 @@ class Example:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All target classes, by default none."""
-        return ()
+        """All target classes, by default the field `label`."""
+        return tuple(getattr(self, name) for name in self.columns if name == "label")
+
+    @property
+    def target(self) -> Collection[Hashable]:
+        """What examples with the same texts should agree in, by default the fields that are not inputs."""
+        return tuple(getattr(self, name) for name in self.columns if name not in self.inputs)
+
+    @property
+    def sequence_texts(self) -> tuple[str, ...]:
+        """The texts that a model reads as one sequence, by default all."""
+        return self.texts
+
+    @classmethod
+    def find_problems(cls, examples: Sequence[Self]) -> Iterator[tuple[bool, Sequence[Self], str, str]]:
+        """Find what is unusual: whether it is a problem, the examples that have it, what they have, and the remedy."""
+        yield from ()
+
+    @classmethod
+    def format(cls, examples: Sequence[Self]) -> str:
+        """The content of a file with these examples, by default JSON lines."""
+        rows = ({name: getattr(example, name) for name in cls.columns} for example in examples)
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+    @classmethod
+    def recognise(cls, names: Container[str], columns: Mapping[str, str]) -> dict[str, str]:
+        """The columns of the fields in a file with columns of these names.
+
+        Fields without a column there have that of a well-known dataset, if the file has the columns of exactly one.
+        """
+        found = dict(columns)
+        for fields, alternatives in cls.known_columns.items():
+            if all(columns.get(field, field) in names for field in fields):
+                continue
+            matches = [known for known in alternatives if all(column in names for column in known)]
+            if len(matches) == 1 and all(columns.get(field, field) == field for field in fields):
+                found |= dict(zip(fields, matches[0], strict=True))
+        return found
 
     @classmethod
     def read(

@@ -9,7 +9,7 @@ from pathlib import Path
 from polyseme.corpora.corpus import Corpus
 from polyseme.corpora.multilingual import group_by_language
 from polyseme.corpora.utf16_text import Utf16Text
-from polyseme.datasets.builtin import SAMPLES, sample_text
+from polyseme.datasets.builtin import is_sample, sample_text
 from polyseme.errors import CheckpointError, DataError
 from polyseme.system.atomic_io import atomic_file, sha256, write_file
 from polyseme.system.io_errors import writable
@@ -36,7 +36,7 @@ class SplitSize:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class SplitCorpus:
     """The files of a split corpus, one for each split and language."""
 
     folder: Path
@@ -73,13 +73,13 @@ class Split:
                 yield language, document
 
 
-def open_corpora(corpus: tuple[str, ...], column: str) -> dict[str, Corpus]:
+def open_by_language(corpus: tuple[str, ...], column: str) -> dict[str, Corpus]:
     """Open the corpora of a comparison by language; a built-in sample contributes its train and dev text."""
     corpora = {}
     for language, paths in group_by_language(corpus).items():
         files: list[str | Path] = []
         for path in paths:
-            if path in SAMPLES and not Path(path).exists():
+            if is_sample(path):
                 text = sample_text(path)
                 files += [*text.train, *text.dev]
             else:
@@ -100,9 +100,9 @@ def split_fractions(num_characters: int, *, dev_characters: int) -> tuple[float,
     return min(_FRACTION, dev_characters / num_characters), test
 
 
-def split_text(texts: dict[str, Corpus], folder: Path, *, dev_characters: int) -> Split:
+def split_text(texts: dict[str, Corpus], folder: Path, *, dev_characters: int) -> SplitCorpus:
     """Write the splits of each language to `folder`, unless they are there and unchanged."""
-    files = Split(folder=folder, languages=tuple(texts))
+    files = SplitCorpus(folder=folder, languages=tuple(texts))
     if files.is_intact():
         return files
     with writable(folder, "free some space, or choose another folder", CheckpointError):
@@ -113,7 +113,7 @@ def split_text(texts: dict[str, Corpus], folder: Path, *, dev_characters: int) -
     return files
 
 
-def _split_corpus(corpus: Corpus, language: str, files: Split, *, dev_characters: int) -> None:
+def _split_corpus(corpus: Corpus, language: str, files: SplitCorpus, *, dev_characters: int) -> None:
     num_characters = require_enough_text(language, corpus)
     dev, test = split_fractions(num_characters, dev_characters=dev_characters)
     held_out: dict[str, list[str]] = {"dev": [], "test": []}
@@ -130,7 +130,7 @@ def _split_corpus(corpus: Corpus, language: str, files: Split, *, dev_characters
         for split, number in sizes.items():
             if number < (1 if split == "dev" else 2):
                 raise DataError(
-                    f"{_prefix(language)}only {number} of {corpus.statistics.documents:,} documents fell into "
+                    f"{_prefix(language)}only {number} of {corpus.num_documents:,} documents fell into "
                     f"{split}; give more text, or put blank lines between its documents"
                 )
     for split, documents in held_out.items():
@@ -156,7 +156,7 @@ def require_enough_text(language: str, corpus: Corpus) -> int:
     return num_characters
 
 
-def count_splits(files: Split) -> dict[str, SplitSize]:
+def count_splits(files: SplitCorpus) -> dict[str, SplitSize]:
     """The size of each split."""
     sizes = {}
     for split in SPLITS:

@@ -1,7 +1,9 @@
 """Questions about passages in the JSON format of SQuAD 1.1 and 2.0 (Rajpurkar et al., 2016 and 2018)."""
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -28,6 +30,8 @@ class SpanExample(Example):
     NONE: ClassVar[str] = "unanswerable"
     columns: ClassVar[Mapping[str, str]] = {}
     inputs: ClassVar[tuple[str, ...]] = ("question", "passage")
+    splits_long_inputs: ClassVar[bool] = True
+    extension: ClassVar[str] = ".json"
 
     id: str
     question: str
@@ -41,6 +45,28 @@ class SpanExample(Example):
     @property
     def labels(self) -> tuple[str, ...]:
         return ("answerable" if self.answers else self.NONE,)
+
+    @property
+    def target(self) -> frozenset[str]:
+        return frozenset(answer.text for answer in self.answers)
+
+    @classmethod
+    def find_problems(cls, examples: Sequence[Self]) -> Iterator[tuple[bool, Sequence[Self], str, str]]:
+        if not any(example.answers for example in examples):
+            yield True, examples, "have no answer", "add questions with answers"
+        paraphrased = [example for example in examples if any(answer.start is None for answer in example.answers)]
+        yield False, paraphrased, "have answers that are not literally in the passage", ""
+        ids = Counter(example.id for example in examples)
+        yield False, [example for example in examples if ids[example.id] > 1], "have the id of another question", ""
+
+    @classmethod
+    def format(cls, examples: Sequence[Self]) -> str:
+        paragraphs = [{"context": example.passage, "qas": [example._to_squad()]} for example in examples]
+        return json.dumps({"version": "v2.0", "data": [{"title": "", "paragraphs": paragraphs}]}, ensure_ascii=False)
+
+    def _to_squad(self) -> dict[str, Any]:
+        answers = [{"text": one.text, "answer_start": -1 if one.start is None else one.start} for one in self.answers]
+        return {"id": self.id, "question": self.question, "answers": answers, "is_impossible": not answers}
 
     @classmethod
     def read(

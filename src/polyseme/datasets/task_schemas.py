@@ -5,19 +5,40 @@ no labels are needed, and every type can also be read from a table or from plain
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import mode
 from typing import ClassVar, Self
 
 from polyseme.corpora.file_readers import FileReader
 from polyseme.corpora.scripts import ALL_IDEOGRAPHS
 from polyseme.datasets.conll import read_tagged_sentences
 from polyseme.datasets.records import Example, Record, RowError, is_plain_text
-from polyseme.datasets.squad import SpanExample
 from polyseme.errors import DataError
 
 UNKNOWN_ANSWER = -100
 """The index of a missing answer, which losses ignore."""
+
+KnownColumns = Mapping[tuple[str, ...], tuple[tuple[str, ...], ...]]
+
+# Columns of GLUE, CLUE, SNLI, SICK, BoolQ and their like.
+_TEXTS = (("sentence",), ("review",), ("content",), ("comment",), ("tweet",), ("question",))
+_LABELS = (("sentiment",), ("stars",), ("rating",), ("category",), ("class",), ("gold_label",), ("intent",), ("topic",))
+_PAIRS = (
+    ("sentence1", "sentence2"),
+    ("sentence_A", "sentence_B"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("question", "passage"),
+    ("question", "context"),
+    ("query", "passage"),
+    ("query", "document"),
+    ("text1", "text2"),
+    ("text", "text_pair"),
+)
+_PAIR_LABELS = (("gold_label",), ("is_duplicate",), ("entailment_label",), ("entailment_judgment",), ("relation",))
+_SCORES = (("similarity",), ("similarity_score",), ("relatedness_score",), ("relatedness",))
 
 _IDEOGRAPH = re.compile(f"[{ALL_IDEOGRAPHS}]")
 
@@ -28,13 +49,11 @@ class ClassifyExample(Example):
 
     columns: ClassVar[Mapping[str, str]] = {"text": "text", "label": "label"}
     inputs: ClassVar[tuple[str, ...]] = ("text",)
+    closed_labels: ClassVar[bool] = True
+    known_columns: ClassVar[KnownColumns] = {("text",): _TEXTS, ("label",): _LABELS}
 
     text: str
     label: str
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return (self.label,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +62,12 @@ class PairExample(Example):
 
     columns: ClassVar[Mapping[str, str]] = {"text_a": "text_a", "text_b": "text_b", "label": "label"}
     inputs: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
+    closed_labels: ClassVar[bool] = True
+    known_columns: ClassVar[KnownColumns] = {("text_a", "text_b"): _PAIRS, ("label",): _PAIR_LABELS}
 
     text_a: str
     text_b: str
     label: str
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return (self.label,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +76,7 @@ class SimilarityExample(Example):
 
     columns: ClassVar[Mapping[str, str]] = {"text_a": "text_a", "text_b": "text_b", "score": "score"}
     inputs: ClassVar[tuple[str, ...]] = ("text_a", "text_b")
+    known_columns: ClassVar[KnownColumns] = {("text_a", "text_b"): _PAIRS, ("score",): _SCORES}
 
     text_a: str
     text_b: str
@@ -83,6 +101,16 @@ class ChoiceExample(Example):
     @property
     def labels(self) -> tuple[str, ...]:
         return (str(self.answer),)
+
+    @property
+    def sequence_texts(self) -> tuple[str, ...]:
+        return self.context, max(self.choices, key=len)
+
+    @classmethod
+    def find_problems(cls, examples: Sequence[Self]) -> Iterator[tuple[bool, Sequence[Self], str, str]]:
+        usual = mode(len(example.choices) for example in examples)
+        unusual = [example for example in examples if len(example.choices) != usual]
+        yield False, unusual, f"have more or fewer than {usual} choices", ""
 
     @classmethod
     def parse(cls, record: Record) -> Self:
@@ -113,6 +141,9 @@ class TagExample(Example):
 
     columns: ClassVar[Mapping[str, str]] = {"word": "1", "tag": "-1"}  # counted from 1, or from the end
     inputs: ClassVar[tuple[str, ...]] = ("text",)
+    closed_labels: ClassVar[bool] = True
+    splits_long_inputs: ClassVar[bool] = True
+    extension: ClassVar[str] = ".conll"
 
     words: tuple[str, ...]
     tags: tuple[str, ...]  # empty strings if missing
@@ -127,6 +158,10 @@ class TagExample(Example):
 
     @property
     def labels(self) -> tuple[str, ...]:
+        return self.tags
+
+    @property
+    def target(self) -> tuple[str, ...]:
         return self.tags
 
     @property
@@ -156,6 +191,11 @@ class TagExample(Example):
                 yield cls(file=reader.file, row=row, words=words, tags=tags)
 
     @classmethod
+    def format(cls, examples: Sequence[Self]) -> str:
+        sentences = [zip(example.words, example.tags, strict=True) for example in examples]
+        return "\n".join("".join(f"{word}\t{tag}\n" for word, tag in sentence) for sentence in sentences)
+
+    @classmethod
     def parse(cls, record: Record) -> Self:
         text = record.value("text")
         words = tuple(_split_words(text)) if isinstance(text, str) else tuple(map(str.strip, record.texts("text")))
@@ -168,16 +208,6 @@ class TagExample(Example):
             raise record.error("wrong number of tags", remedy, found=f"{len(tags)} for {len(words)} words")
         whole = text if isinstance(text, str) else ""
         return cls(file=record.file, row=record.row, words=words, tags=tags, text=whole)
-
-
-EXAMPLE_TYPES: dict[str, type[Example]] = {
-    "classify": ClassifyExample,
-    "pair": PairExample,
-    "similarity": SimilarityExample,
-    "choice": ChoiceExample,
-    "tag": TagExample,
-    "span": SpanExample,
-}
 
 
 def _split_words(text: str) -> Iterator[str]:

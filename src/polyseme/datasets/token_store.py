@@ -1,9 +1,7 @@
 """Memory-mapped storage of the token ids of a corpus with its sentence and document boundaries."""
 
-import errno
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -18,7 +16,8 @@ from polyseme.corpora.corpus import Corpus
 from polyseme.corpora.sentence_splitting import split_sentences
 from polyseme.corpora.utf16_text import Utf16Text
 from polyseme.errors import CheckpointError, DataError
-from polyseme.system.atomic_io import atomic_folder, cache_folder, require_space, write_file
+from polyseme.system.atomic_io import require_space, write_file
+from polyseme.system.cache import load_or_build
 from polyseme.system.formatting import format_bytes
 from polyseme.tokenization import document_batches
 from polyseme.tokenization.document_batches import DocumentBatch, count_whitespace_words, map_document_batches
@@ -31,7 +30,7 @@ from polyseme.tokenization.training import call_library
 FORMAT = 3  # increased when the files or the sentence splitting change
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class TokenStore:
     """The token ids of a corpus: sentence i is `tokens[sentences[i]:sentences[i + 1]]`; documents hold sentences so."""
 
@@ -116,16 +115,13 @@ def build_or_load_store(
     """
     key = _key(f"{corpus.fingerprint()} {tokenizer.fingerprint}", units)
     fingerprint = hashlib.sha256(key).hexdigest()
-    folder = cache_folder() / "stores" / fingerprint
-    if folder.exists():
-        try:
-            return TokenStore.open(folder)
-        except CheckpointError:
-            shutil.rmtree(folder, ignore_errors=True)
-    try:
-        return build_store(corpus, tokenizer, folder, fingerprint=fingerprint, units=units, pretokenized=pretokenized)
-    except FileExistsError:
-        return TokenStore.open(folder)  # another process was first
+
+    def build(folder: Path) -> None:
+        # A token takes about four bytes of text and two or four bytes in the store; text may be compressed.
+        require_space(folder, 3 * corpus.num_bytes, DataError)
+        build_store(corpus, tokenizer, folder, fingerprint=fingerprint, units=units, pretokenized=pretokenized)
+
+    return load_or_build("stores", fingerprint, load=TokenStore.open, build=build)
 
 
 def _key(sources: str, units: MaskingUnits | None) -> bytes:
@@ -141,31 +137,9 @@ def build_store(
     units: MaskingUnits | None = None,
     pretokenized: PretokenizedText | None = None,
 ) -> TokenStore:
-    """Tokenize a corpus into a store at `folder`, which is created atomically."""
+    """Tokenize a corpus into the files of a store."""
     folder = Path(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(corpus, Corpus):
-            # A token takes about four bytes of text and two or four bytes in the store; text may be compressed.
-            require_space(folder.parent, 3 * corpus.num_bytes, DataError)
-        with atomic_folder(folder) as beside:
-            _write(corpus, tokenizer, beside, fingerprint, units, pretokenized)
-    except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY):
-            raise FileExistsError(errno.EEXIST, "the store exists", str(folder)) from None
-        free = f" ({format_bytes(shutil.disk_usage(folder.parent).free)} free)" if folder.parent.is_dir() else ""
-        raise DataError(f"{folder}: {error.strerror}{free}; make room or set POLYSEME_CACHE to another disk") from None
-    return TokenStore.open(folder)
-
-
-def _write(
-    corpus: Iterable[str],
-    tokenizer: Tokenizer,
-    folder: Path,
-    fingerprint: str | None,
-    units: MaskingUnits | None,
-    pretokenized: PretokenizedText | None,
-) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     num_tokens = num_sentences = num_documents = 0
     language_starts: list[int] = []
     counts = {"num_characters": 0, "num_words": 0, "num_unknown": 0}
@@ -205,6 +179,7 @@ def _write(
         "arrays": {name: arrays[name] for name in names},
     }
     write_file(folder / "meta.json", json.dumps(meta, indent=2) + "\n")
+    return TokenStore.open(folder)
 
 
 def _append_offsets(file: BinaryIO, lengths: Integers, start: int) -> None:

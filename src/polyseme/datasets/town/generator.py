@@ -35,6 +35,7 @@ from polyseme.errors import ConfigError, DataError
 
 Row = dict[str, Any]
 SPLITS = ("train", "dev", "test")
+KINDS = ("classify", "tag", "pair", "similarity", "choice", "span", "translate", "senses")
 
 _ENGLISH_TOKEN = re.compile(r"'s|\w+(?:-\w+)*|[^\w\s]")
 _CHINESE_TOKEN = re.compile(r"\S")
@@ -48,11 +49,9 @@ def split_of(key: str) -> str:
 class Town(World):
     """A generated town with its documents and labelled rows."""
 
-    def documents(
-        self, count: int, language: Language | Literal["both"] = "en", *, split: str | None = None
-    ) -> Iterator[str]:
+    def documents(self, count: int, language: Language | Literal["both"] = "en", *, split: str = "") -> Iterator[str]:
         """Generate documents of 5 to 15 sentences, each about one day of three people; splits have different days."""
-        days = [day for day in range(NUM_DAYS) if split is None or split_of(f"day {day}") == split]
+        days = [day for day in range(NUM_DAYS) if not split or split_of(f"day {day}") == split]
         Random(f"town {self.seed} documents").shuffle(days)
         num_outings = len(self.people) // 3  # per day
         languages = LANGUAGES if language == "both" else (language,)
@@ -132,25 +131,16 @@ class Town(World):
 
     def labelled_rows(self, kind: str, count: int, *, language: Language = "en", split: str = "train") -> Iterator[Row]:
         """Generate distinct rows of a kind of labelled data; splits are disjoint."""
-        generators: dict[str, Callable[[Random, Language, str, int], Row | None]] = {
-            "classify": self._classify,
-            "tag": self._tag,
-            "pair": self._pair,
-            "similarity": self._similarity,
-            "choice": self._choice,
-            "span": self._span,
-            "translate": self._translate,
-            "senses": self._senses,
-        }
-        if kind not in generators:
-            raise ConfigError(f"unknown kind of labelled data {kind!r}{suggest_name(kind, generators)}")
+        if kind not in KINDS:
+            raise ConfigError(f"unknown kind of labelled data {kind!r}{suggest_name(kind, KINDS)}")
         if split not in SPLITS:
             raise ConfigError(f"unknown split {split!r}{suggest_name(split, SPLITS)}")
+        generate: Callable[[Random, Language, str, int], Row | None] = getattr(self, f"_{kind}")
         rng = Random(f"town {self.seed} {kind} {language} {split}")
         seen: set[str] = set()
         num_rejected = 0
         while len(seen) < count:
-            row = generators[kind](rng, language, split, len(seen))
+            row = generate(rng, language, split, len(seen))
             key = json.dumps({name: value for name, value in (row or {}).items() if name != "id"})
             if row is not None and key not in seen:
                 seen.add(key)
@@ -240,11 +230,8 @@ class Town(World):
         elif denied == (label == "contradiction"):
             value = None  # denying a true fact is a contradiction, stating it an entailment
         hypothesis = self.state(fact, language, -1 if denied else variant, value=value)
-        return {
-            "text_a": strip_markup(SENTENCE_SEPARATOR[language].join(premise)),
-            "text_b": strip_markup(hypothesis),
-            "label": label,
-        }
+        text_a, text_b = strip_markup(SENTENCE_SEPARATOR[language].join(premise)), strip_markup(hypothesis)
+        return {"text_a": text_a, "text_b": text_b, "label": label}
 
     def _other_values(self, fact: Fact) -> list[Word]:
         """Plausible wrong values: those of comparable people, since no child is married or has a job."""
@@ -275,12 +262,8 @@ class Town(World):
         facts_b, score = [], 0.0
         for fact in facts_a:
             rival = self.facts.get((second, fact.kind))
-            options = {
-                2.5: [fact],
-                1.0: rest,
-                0.5: [rival] if rival and rival.value != fact.value else [],
-                0.0: different,
-            }
+            rivals = [rival] if rival and rival.value != fact.value else []
+            options = {2.5: [fact], 1.0: rest, 0.5: rivals, 0.0: different}
             likely = [points for points, facts in options.items() for _ in range(1 + (points == 2.5)) if facts]
             points = rng.choice(likely)
             facts_b.append(rng.choice(options[points]))

@@ -185,8 +185,8 @@ def scenes() -> dict[tuple[str, int, bool], list[TemplatePair]]:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A job with its workplace and a scene at work."""
+class Profession:
+    """A profession with its workplace and a scene at work."""
 
     word: Word
     place: Word
@@ -194,10 +194,10 @@ class Job:
 
 
 @cache
-def jobs() -> list[Job]:
+def jobs() -> list[Profession]:
     places = {word.en: word for word in words()["places"]}
     return [
-        Job(Word(english, chinese, label="JOB"), places[place], (*scene,))
+        Profession(Word(english, chinese, label="JOB"), places[place], (*scene,))
         for english, chinese, place, *scene in templates()["jobs"]
     ]
 

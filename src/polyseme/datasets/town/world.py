@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from polyseme.datasets.town.lexicon import (
     SLOT,
-    Job,
     Language,
+    Profession,
     TemplatePair,
     Word,
     as_sentence,
@@ -55,7 +55,7 @@ class Person:
     pet: Word
     food: Word
     hobby: Word
-    job: Job | None = None
+    job: Profession | None = None
     spouse: int | None = None
     mother: int | None = None
 
