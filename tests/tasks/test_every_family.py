@@ -12,9 +12,9 @@ from tests.tasks.synthetic_examples import KINDS
 import polyseme as ps
 from polyseme.api import open_base_model
 from polyseme.datasets.labelled_files import read_examples
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES
 from polyseme.datasets.town.writers import write_town
 from polyseme.families import FAMILIES
+from polyseme.tasks import TASKS
 from polyseme.training.finetune_recipe import plan_finetuning
 from polyseme.training.finetuning import FineTuningSession
 
@@ -152,7 +152,7 @@ def test_every_family_learns_every_task(base_of, town, tmp_path, family, kind):
     losses = learn(base_of(family), town, tmp_path / "out", kind, learnable=learnable)
     assert mean(losses[-5:]) < 0.9 * mean(losses[:5])
 
-    model, gold = ps.load(tmp_path / "out"), read_examples(file_of(town, kind, "test"), EXAMPLE_TYPES[kind])
+    model, gold = ps.load(tmp_path / "out"), read_examples(file_of(town, kind, "test"), TASKS[kind].Example)
     gold = gold if learnable else gold[:10]
     answers = model.predict(gold)
     for answer, example in zip(answers, gold, strict=True):

@@ -15,6 +15,9 @@ from polyseme.tasks.metrics import (
     best_threshold,
     entity_counts,
     find_entities,
+    jackknife_ratio,
+    jackknife_spearman,
+    jackknife_strata,
     label_counts,
     macro_f1,
     marks_entities,
@@ -93,6 +96,46 @@ def test_correlations():
 def test_entities(tags, expected):
     found = [f"{entity.name} {entity.start} {entity.end}" for entity in find_entities(tags.split())]
     assert ", ".join(found) == expected
+
+
+def leave_one_out(metric, *columns):
+    """The pseudo-values by their definition."""
+    whole = metric(*columns)
+    number = len(columns[0])
+    without = (metric(*(np.delete(column, item) for column in columns)) for item in range(number))
+    return [number * whole - (number - 1) * value for value in without]
+
+
+@pytest.mark.parametrize("number", [5, 300, 600])
+def test_pseudo_values_of_spearman_correlations(number):
+    rng = np.random.default_rng(number)
+    gold = rng.integers(0, 12, number) / 2  # with ties
+    predicted = np.round(gold + rng.standard_normal(number), 1)
+    assert jackknife_spearman(gold, predicted) == pytest.approx(leave_one_out(spearman, gold, predicted))
+
+
+def test_pseudo_values_of_undefined_correlations():
+    assert jackknife_spearman([1, 1, 1, 1], [1, 2, 3, 4]) == jackknife_spearman([1, 2], [1, 2]) == []
+
+
+def test_pseudo_values_of_ratios():
+    rng = np.random.default_rng(0)
+    wholes = rng.integers(1, 9, 500)
+    parts = rng.binomial(wholes, 0.6)
+    found = jackknife_ratio(parts, wholes)
+    assert np.mean(found) == pytest.approx(parts.sum() / wholes.sum())
+    expected = leave_one_out(lambda one, all: one.sum() / all.sum(), parts, wholes)
+    assert np.std(found) == pytest.approx(np.std(expected), rel=0.01)
+    assert jackknife_ratio([1, 0, 1], [1, 1, 1]) == pytest.approx([1, 0, 1])
+    assert jackknife_ratio([0, 0], [0, 0]) == [0, 0]
+
+
+def test_pseudo_values_of_weighted_means():
+    assert jackknife_strata([(1.0, [1, 0, 1])]) == pytest.approx([1, 0, 1])
+    found = jackknife_strata([(0.5, [1, 0]), (0.5, [1, 1, 0, 1])])
+    assert np.mean(found) == pytest.approx((0.5 + 0.75) / 2)
+    variance = ((np.array(found) - np.mean(found)) ** 2).sum() / len(found) ** 2
+    assert variance == pytest.approx(0.25 * (0.25 / 2 + 0.1875 / 4))
 
 
 def test_entities_must_match_exactly():

@@ -27,6 +27,7 @@ class Task(Objective, Generic[ExampleT, Prediction]):
     """A head that is trained on labelled examples, predicts, and scores predictions."""
 
     selection_metric: ClassVar[str]  # the score by which the better of two models is selected
+    hf_class: ClassVar[str] = ""  # the class in transformers, such as TokenClassification; "" if it has none
     class_weights: Sequence[float] = ()  # of the cross-entropy; by default all equal
 
     def __init__(self, name: str, config: FineTuningConfig, encoder: Encoder, features: Features | None = None) -> None:

@@ -57,6 +57,7 @@ class TextClassification(TextTask[ClassExample, ClassPrediction]):
     """A score per class."""
 
     selection_metric = "accuracy"
+    hf_class = "SequenceClassification"
 
     def __init__(
         self, name: str, config: TextClassificationConfig, finetuning: FineTuningConfig, encoder: Encoder
@@ -92,7 +93,6 @@ TEXT = TaskSpec(
     Config=TextClassificationConfig,
     Head=TextClassification,
     metric=always("accuracy"),
-    closed_labels=True,
     majority_baseline=True,
     probe=LinearProbe(inputs="text"),
     use="classification",

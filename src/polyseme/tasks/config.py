@@ -3,13 +3,23 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from polyseme.config import Config
 from polyseme.datasets.labelled_files import find_labels
 from polyseme.datasets.records import Example
 
 Method = Literal["full", "frozen", "mix", "gradual", "cvt"]
+
+# Methods of other tools that train few weights or all, and the closest one here.
+_METHODS_OF_OTHER_TOOLS = {
+    **dict.fromkeys(("lora", "qlora", "adapter", "adapters", "peft", "prefix", "prompt", "bitfit"), "frozen or mix"),
+    **dict.fromkeys(("linear", "linear-probe", "probe", "head", "feature", "features", "freeze"), "frozen"),
+    **dict.fromkeys(("all", "finetune", "fine-tune", "standard"), "full"),
+    **dict.fromkeys(("scalar-mix", "elmo", "weighted"), "mix"),
+    **dict.fromkeys(("ulmfit", "unfreezing", "gradual-unfreezing"), "gradual"),
+    "cross-view": "cvt",
+}
 
 
 class FineTuningConfig(Config):
@@ -29,6 +39,13 @@ class FineTuningConfig(Config):
     text_pairs: Literal["cross_encoder", "bi_encoder"] = "cross_encoder"
     initialization: Literal["pretrained", "random"] = "pretrained"  # random: the same network without pretraining
     patience: int = Field(4, ge=0)  # early stopping: validations without improvement; 0: never
+
+    @field_validator("method", mode="before")
+    @classmethod
+    def _not_of_another_tool(cls, method: Any) -> Any:
+        if isinstance(method, str) and (ours := _METHODS_OF_OTHER_TOOLS.get(method.lower().replace("_", "-"))):
+            raise ValueError(f"this method is not available; the closest is {ours}")
+        return method
 
 
 class TaskConfig(Config):

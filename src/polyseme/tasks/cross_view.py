@@ -1,4 +1,4 @@
-"""Cross-view training: auxiliary heads with restricted views learn from unlabelled sentences (Clark et al., 2018).
+"""Cross-view training: auxiliary heads with restricted views are trained on unlabelled sentences (Clark et al., 2018).
 
 All tasks share two stacked bidirectional LSTMs on layer 0 of an encoder, which is trained too. On unlabelled sentences
 the full prediction of a task is the target of four auxiliary heads, each of which sees a part of the lower LSTM's

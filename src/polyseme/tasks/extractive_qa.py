@@ -109,6 +109,7 @@ class ExtractiveQa(Task[SpanExample, AnswerPrediction]):
     """A start score and an end score for each token of a passage."""
 
     selection_metric = "best_f1"
+    hf_class = "QuestionAnswering"
 
     def __init__(self, name: str, config: ExtractiveQaConfig, finetuning: FineTuningConfig, encoder: Encoder) -> None:
         super().__init__(name, finetuning, encoder)

@@ -18,7 +18,7 @@ from polyseme.tasks.inputs.input_formatter import InputFormatter
 from polyseme.tasks.inputs.multitask import MultiTaskDataset
 
 
-class LanguageModel(CausalLm):
+class AuxiliaryLm(CausalLm):
     """Language modelling on the inputs of a task, an auxiliary loss (Radford et al., 2018, equation 5)."""
 
     def add_targets(self, batch: Batch, source: Any, *, seed: int, step: int) -> Batch:
@@ -37,7 +37,7 @@ class FineTuningObjective(JointObjective):
         self.frozen = config.method in ("frozen", "mix")
         trains_top_layer = config.method in ("full", "gradual")
         auxiliary = encoder.input_format == "delimited" and trains_top_layer and config.language_model > 0
-        others: dict[str, Objective] = {LanguageModel.name: LanguageModel()} if auxiliary else {}
+        others: dict[str, Objective] = {AuxiliaryLm.name: AuxiliaryLm()} if auxiliary else {}
         super().__init__({**tasks, **others}, weights=dict.fromkeys(others, config.language_model))
 
     @property

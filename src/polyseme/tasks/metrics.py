@@ -17,6 +17,7 @@ from polyseme.arrays import AnyFloats
 from polyseme.corpora.scripts import CMRC_IDEOGRAPHS
 
 Language = Literal["en", "zh"]
+_JACKKNIFE_ROWS = 256  # items that are left out at the same time
 Name = TypeVar("Name", bound=Hashable)
 
 # Articles and punctuation that the evaluation scripts of SQuAD and CMRC 2018 remove. The latter splits text in other
@@ -134,6 +135,51 @@ def pearson(gold: ArrayLike, predicted: ArrayLike) -> float | None:
 def spearman(gold: ArrayLike, predicted: ArrayLike) -> float | None:
     """Spearman correlation with average ranks for ties; None if all values of one argument are equal."""
     return pearson(_average_ranks(gold), _average_ranks(predicted))
+
+
+def jackknife_ratio(numerators: ArrayLike, denominators: ArrayLike) -> list[float]:
+    """The pseudo-value of each item of a ratio of sums, linearized (Cochran, 1977, section 2.11)."""
+    parts, wholes = (np.asarray(values, np.float64) for values in (numerators, denominators))
+    whole = wholes.sum()
+    value = parts.sum() / whole if whole else 0.0
+    pseudo_values = value + (parts - value * wholes) * (len(parts) / whole if whole else 0.0)
+    return list(pseudo_values.tolist())
+
+
+def jackknife_strata(strata: Sequence[tuple[float, Sequence[float]]]) -> list[float]:
+    """The pseudo-value of each item of a sum of weighted means; the strata are fixed."""
+    number = sum(len(values) for _, values in strata)
+    means = [math.fsum(values) / len(values) for _, values in strata]
+    total = math.fsum(weight * mean for (weight, _), mean in zip(strata, means, strict=True))
+    return [
+        total + number * weight / len(values) * (value - mean)
+        for (weight, values), mean in zip(strata, means, strict=True)
+        for value in values
+    ]
+
+
+def jackknife_spearman(gold: ArrayLike, predicted: ArrayLike) -> list[float]:
+    """The pseudo-value of each item of a Spearman correlation; none if it is undefined."""
+    value = spearman(gold, predicted)
+    expected, found = (np.asarray(values, np.float64) for values in (gold, predicted))
+    number = len(expected)
+    if value is None or number < 4:
+        return []
+    ranks = _average_ranks(expected), _average_ranks(found)
+    pseudo_values: list[float] = []
+    for start in range(0, number, _JACKKNIFE_ROWS):
+        rows = np.arange(start, min(start + _JACKKNIFE_ROWS, number))
+        without = []  # centred ranks without each item (rows, N)
+        for values, ranked in zip((expected, found), ranks, strict=True):
+            of_row = values[rows, None]
+            centred = ranked - (values > of_row) - (values == of_row) / 2 - number / 2
+            centred[np.arange(len(rows)), rows] = 0.0
+            without.append(centred)
+        variances = [(centred**2).sum(1) for centred in without]
+        product = (without[0] * without[1]).sum(1)
+        correlations = product / np.maximum(np.sqrt(variances[0] * variances[1]), 1e-12)
+        pseudo_values += (number * value - (number - 1) * correlations).tolist()
+    return pseudo_values
 
 
 def _average_ranks(values: ArrayLike) -> AnyFloats:

@@ -50,6 +50,7 @@ class MultipleChoice(TextTask[ChoiceExample, ChoicePrediction]):
     """A score per choice, normalized over the choices of an example."""
 
     selection_metric = "accuracy"
+    hf_class = "MultipleChoice"
 
     def __init__(self, name: str, config: MultipleChoiceConfig, finetuning: FineTuningConfig, encoder: Encoder) -> None:
         super().__init__(name, finetuning, encoder, 1, num_texts=2)

@@ -90,6 +90,8 @@ class SentenceInstance(Instance):
 class SequenceLabelling(Task[TagExample, TagPrediction]):
     """Tag scores from the vector of each word."""
 
+    hf_class = "TokenClassification"
+
     def __init__(
         self,
         name: str,
@@ -193,7 +195,6 @@ SPEC = TaskSpec(
     Config=SequenceLabellingConfig,
     Head=SequenceLabelling,
     metric=tag_metric,
-    closed_labels=True,
     probe=LinearProbe(inputs="words"),
     use="sequence_labelling",
     endpoint="tag",

@@ -28,7 +28,6 @@ class TaskSpec:
     Head: Callable[..., Task[Any, Any]]  # called with its name, the task's config, the fine-tuning config, the encoder
     metric: Callable[[Sequence[str]], str]  # the reported metric, given the labels
     compares_texts: bool = False  # a bi-encoder can encode its texts separately
-    closed_labels: bool = False  # dev and test examples may only have labels of training examples
     majority_baseline: bool = False  # accuracy of the most frequent label is a baseline
     probe: LinearProbe | None = None  # None: not for this task
     use: str = ""  # the use case in a comparison report; "" for none

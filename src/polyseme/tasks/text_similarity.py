@@ -56,6 +56,7 @@ class TextSimilarity(TextTask[SimilarityExample, SimilarityPrediction]):
     """Regression of the score, with a squared-error loss."""
 
     selection_metric = "spearman"
+    hf_class = "SequenceClassification"
 
     def __init__(self, name: str, config: TextSimilarityConfig, finetuning: FineTuningConfig, encoder: Encoder) -> None:
         super().__init__(name, finetuning, encoder, 1, num_texts=2)
