@@ -17,7 +17,7 @@ from polyseme.models.roberta import Roberta
 from polyseme.models.transformer import Transformer
 from polyseme.models.ulmfit import Ulmfit
 from polyseme.objectives.awd_lm import AwdLm, AwdLmConfig
-from polyseme.objectives.bidirectional_lm import BackwardLm, BidirectionalLmConfig, ForwardLm
+from polyseme.objectives.bidirectional_lm import BidirectionalLm, BidirectionalLmConfig
 from polyseme.objectives.causal_lm import CausalLm, CausalLmConfig, FeedforwardLm, FeedforwardLmConfig
 from polyseme.objectives.dialogue import DialogueResponse
 from polyseme.objectives.joint import JointObjective
@@ -63,9 +63,8 @@ def _masked_lm(config: MaskedLmConfig, encoder: Encoder, specials: SpecialTokens
 
 
 def _bidirectional_lm(config: BidirectionalLmConfig, encoder: Encoder, specials: SpecialTokens) -> JointObjective:
-    forward = ForwardLm(config, encoder, specials)
-    parts = {"forward": forward, "backward": BackwardLm(forward)}
-    return JointObjective(parts, weights=dict.fromkeys(parts, 0.5))
+    parts = {"bidirectional_lm": BidirectionalLm(config, encoder, specials)}
+    return JointObjective(parts, weights={"forward": 0.5, "backward": 0.5})
 
 
 def _no_objective(*_: Any) -> JointObjective:

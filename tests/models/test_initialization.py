@@ -16,7 +16,7 @@ from polyseme.models.initialization.initializers import (
 from polyseme.models.initialization.ppmi import (
     initialize_from_ppmi,
     lexical_translation,
-    sentence_pair_ppmi,
+    pair_ppmi,
     window_ppmi,
 )
 from polyseme.models.transformer import TransformerConfig
@@ -119,7 +119,7 @@ def pairs(num_pairs=3000):
 
 def test_translations_start_close():
     store = pairs()
-    ppmi = sentence_pair_ppmi(store, 101).toarray()
+    ppmi = pair_ppmi(store, 101).toarray()
     assert (ppmi[:50, 50:100].argmax(1) == np.arange(50)).all()
     np.testing.assert_allclose(ppmi, ppmi.T, rtol=1e-5)
     assert not ppmi[100].any(), "it does not occur"

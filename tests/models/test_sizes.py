@@ -3,8 +3,8 @@
 import pytest
 
 from polyseme.families import FAMILIES, build_objective
-from polyseme.models.display_names import DISPLAY_NAMES
 from polyseme.tokenization.config import SpecialTokens
+from polyseme.training.presets import display_name, preset_families
 from polyseme.training.recipe import Recipe
 from polyseme.training.storage.model_dir import meta_device
 
@@ -35,5 +35,6 @@ def test_base_has_the_published_number_of_parameters(family):
     assert ours == theirs == PARAMETERS[family]
 
 
-def test_every_family_has_a_display_name():
-    assert list(DISPLAY_NAMES) == list(FAMILIES)
+def test_every_family_has_a_preset_with_its_display_name():
+    assert preset_families() == sorted(FAMILIES)
+    assert all(map(display_name, FAMILIES)) and display_name("bart") is None

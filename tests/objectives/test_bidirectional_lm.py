@@ -115,8 +115,8 @@ def test_auto_softmax_depends_on_the_vocabulary_size():
 
 def test_both_directions_share_the_output_layer():
     _, objective = objective_of(50)
-    assert set(objective.state_dict()) == {"forward.softmax.weight", "forward.softmax.bias"}
-    assert objective.weights == {"forward": 0.5, "backward": 0.5}
+    assert set(objective.state_dict()) == {"bidirectional_lm.softmax.weight", "bidirectional_lm.softmax.bias"}
+    assert objective.weights["forward"] == objective.weights["backward"] == 0.5
 
 
 def test_candidates_contain_the_targets_and_have_their_expected_counts():
@@ -127,7 +127,7 @@ def test_candidates_contain_the_targets_and_have_their_expected_counts():
     for step in range(400):
         batch = objective.batch(source, seed=0, step=step)
         ids, expected = batch.sampled_candidates
-        labels = torch.cat([batch.labels[name].flatten() for name in objective.names])
+        labels = torch.cat([batch.labels[name].flatten() for name in ("forward", "backward")])
         targets = labels[labels != IGNORED]
         assert bool(torch.isin(targets, ids).all()) and torch.equal(ids, ids.unique())
         assert bool((expected > 0).all() and (expected <= 1).all())

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from polyseme.datasets.token_store import TokenStore
-from polyseme.errors import DataError
 from polyseme.static_embeddings import cooccurrence as counts
 from polyseme.static_embeddings.cooccurrence import (
     WindowConfig,
@@ -25,7 +24,7 @@ def textbook():
 def count(folder, tokens, bounds, *, vocab_size, window=1, weighting="flat", **settings):
     include = settings.pop("include", np.ones(vocab_size, bool))
     weights = WindowConfig(window=window, distance_weighting=weighting).weights
-    return count_cooccurrences(tokens, bounds, folder / "pairs", include=include, weights=weights, **settings).toarray()
+    return count_cooccurrences(tokens, bounds, folder, include=include, weights=weights, **settings).toarray()
 
 
 def reference_counts(tokens, bounds, include, window, weighting, symmetric):
@@ -75,8 +74,7 @@ def test_chunked_counts_match_a_plain_loop(tmp_path, weighting, symmetric, num_t
     settings = {"window": 4, "weighting": weighting, "symmetric": symmetric}
     counted = count(tmp_path, tokens, bounds, vocab_size=40, include=include, chunk=chunk, block=50, **settings)
     np.testing.assert_allclose(counted, reference_counts(tokens, bounds, include, **settings), rtol=1e-5)
-    assert [path.name for path in tmp_path.iterdir()] == ["pairs"], "temporary files are deleted"
-    assert {path.name for path in (tmp_path / "pairs").iterdir()} == {"starts", "columns", "values"}
+    assert {path.name for path in tmp_path.iterdir()} == {"starts", "columns", "values"}, "parts are deleted"
 
 
 def test_counts_do_not_depend_on_the_number_of_threads(tmp_path):
@@ -85,7 +83,7 @@ def test_counts_do_not_depend_on_the_number_of_threads(tmp_path):
     for num_threads in (1, 3):
         folder = tmp_path / str(num_threads)
         count(folder, tokens, bounds, vocab_size=40, window=4, num_threads=num_threads, chunk=999, block=50)
-        files.append([(folder / "pairs" / name).read_bytes() for name in ("starts", "columns", "values")])
+        files.append([(folder / name).read_bytes() for name in ("starts", "columns", "values")])
     assert files[0] == files[1]
 
 
@@ -137,9 +135,3 @@ def test_truncated_cache_entries_are_recomputed(tmp_path, monkeypatch):
 def test_window_bounds_of_sentences_and_documents():
     assert window_bounds(textbook_store(), "sentence").tolist() == [0, 5, 9, 13]
     assert window_bounds(textbook_store(), "document").tolist() == [0, 9, 13]
-
-
-def test_unwritable_folder_is_an_error(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="POLYSEME_CACHE"):
-        count(tmp_path / "file", *textbook(), vocab_size=8)

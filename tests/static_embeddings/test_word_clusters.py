@@ -10,7 +10,7 @@ import polyseme as ps
 from polyseme.errors import DataError
 from polyseme.static_embeddings.config import WordClusterConfig
 from polyseme.static_embeddings.word_clusters import Bigrams, WordClusterTrainer, mutual_information
-from polyseme.training.storage.model_dir import changed_files
+from polyseme.training.storage.manifest import find_changes
 
 
 def grammar(num_sentences=200, kinds=(4, 3, 5), seed=0):
@@ -223,5 +223,5 @@ def test_classes_file_is_in_the_model_directory(tmp_path):
         rows = [line.split("\t") for line in (out / "classes.tsv").read_text().splitlines()]
         assert sorted({path for path, _, _ in rows}) in (["0", "10", "11"], ["00", "01", "1"])
         assert sum(int(count) for _, _, count in rows) == 1200 and {word for _, word, _ in rows} == set(names)
-        assert "classes.tsv" in (out / "manifest.json").read_text() and not changed_files(out)
+        assert "classes.tsv" in (out / "manifest.json").read_text() and not find_changes(out)
         (out / "classes.tsv").unlink()

@@ -61,7 +61,7 @@ class SelfAttention(nn.Module):
         return self.output(x.reshape(num_rows, length, width))  # type: ignore[no-any-return]
 
     def _attend_ragged(self, projected: Tensor, cache: RaggedKVCache, layer: int) -> Tensor:
-        """Attend from one new token of each row to a past of its own."""
+        """Attend from one new token of each sequence to its own past."""
         if self.recorded is None and (kernels := kernels_for(projected)):
             return kernels.attend_ragged(projected, [row.layers[layer] for row in cache.rows], cache.lengths)  # type: ignore[no-any-return]
         rows = zip(projected[:, None], cache.rows, strict=True)
@@ -72,13 +72,8 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         """Attend with queries, keys and values (B, T, 3, H, D/H); return (B, T, H, D/H)."""
         length = projected.shape[1]
-        if (
-            cache is not None
-            and length == 1
-            and not self.training
-            and self.recorded is None
-            and (kernels := kernels_for(projected))
-        ):
+        decoding = length == 1 and not self.training and self.recorded is None
+        if cache is not None and decoding and (kernels := kernels_for(projected)):
             return kernels.attend(projected, cache.layers[layer], cache.length)  # type: ignore[no-any-return]
         # Unbound in this order, their gradients are concatenated without a copy.
         query, key, value = (part.transpose(1, 2) for part in projected.unbind(2))  # each (B, H, T, D/H)

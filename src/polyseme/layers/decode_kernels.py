@@ -36,7 +36,7 @@ def matmul(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, batch_invar
 
 
 def attend(projected: Tensor, past: Tensor, length: int) -> Tensor:
-    """Attend from one new token of each row to itself and `length` cached tokens, (B, 1, H, D/H).
+    """Attend from one new token of each sequence to itself and `length` cached tokens, (B, 1, H, D/H).
 
     `projected` (B, 1, 3, H, D/H) holds its query, key and value; the last two are added to `past`
     (2, B, H, capacity, D/H).
@@ -76,7 +76,7 @@ def parallel_jit(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def run(*arguments: Any) -> None:
         number = torch.get_num_threads()
-        if _threads.number != number:
+        if getattr(_threads, "number", None) != number:
             load_thread_pool()
             numba.set_num_threads(min(number, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
             torch.set_num_threads(number)  # the line above changes it when numba starts
@@ -86,11 +86,7 @@ def parallel_jit(function: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-class _Threads(local):
-    number = 0  # numba sets it per Python thread
-
-
-_threads = _Threads()
+_threads = local()  # numba's number of threads is that of a Python thread
 
 
 def _pointer_of(_: Any, address: Any) -> tuple[Any, Callable[..., Any]]:

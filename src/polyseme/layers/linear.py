@@ -129,10 +129,8 @@ def quantize(encoder: nn.Module) -> None:
 
 def kernels_for(x: Tensor) -> ModuleType | None:
     """The module of compiled kernels if it supports `x`: float32 on a CPU, without gradients."""
-    supported = (
-        not torch.is_grad_enabled() and x.is_cpu and x.dtype == torch.float32 and not torch.compiler.is_compiling()
-    )
-    return _kernels() if supported else None
+    unsupported = torch.is_grad_enabled() or not x.is_cpu or x.dtype != torch.float32 or torch.compiler.is_compiling()
+    return None if unsupported else _kernels()
 
 
 @functools.cache

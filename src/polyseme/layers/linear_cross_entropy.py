@@ -23,7 +23,7 @@ class _LinearCrossEntropy(torch.autograd.Function):
         hidden_grad = torch.empty_like(hidden)
         weight_grad = torch.zeros_like(weight)
         bias_grad = None if bias is None else torch.zeros_like(bias)
-        size = _chunk_size(len(hidden))
+        size = math.ceil(len(hidden) / max(1, math.ceil(len(hidden) / MAX_CHUNK_ROWS))) or 1  # about equal chunks
         buffer = hidden.new_empty(size, _aligned(len(weight)))
         for start in range(0, len(hidden), size):
             rows, target = slice(start, start + size), targets[start : start + size, None]
@@ -70,12 +70,6 @@ def token_nll(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tens
     if not losses:
         return hidden.new_zeros(0), targets.new_zeros(0, dtype=torch.bool)
     return torch.cat(losses), torch.cat(correct)
-
-
-def _chunk_size(num_rows: int) -> int:
-    """Rows per chunk, so that all chunks are about equal."""
-    num_chunks = max(1, math.ceil(num_rows / MAX_CHUNK_ROWS))
-    return max(1, math.ceil(num_rows / num_chunks))
 
 
 def _aligned(vocab_size: int) -> int:

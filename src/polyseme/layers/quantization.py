@@ -48,18 +48,10 @@ def int8_linear(x: Tensor, matrix: PackedInt8, bias: Tensor | None = None) -> Te
     """x W' + b, for float32 `x` on the CPU, without gradients."""
     x = x.contiguous()
     out = x.new_empty((*x.shape[:-1], matrix.height))
-    _multiply(
-        x.data_ptr(),
-        matrix.values,
-        matrix.scales,
-        0 if bias is None else bias.data_ptr(),
-        out.data_ptr(),
-        x.numel() // matrix.width,
-        matrix.height,
-        matrix.width,
-        min(2**15 - 1, (2**31 - 1) // (127 * matrix.width)),  # sums fit into 32 bits
-        torch.get_num_threads(),
-    )
+    bias_at = 0 if bias is None else bias.data_ptr()
+    sizes = (x.numel() // matrix.width, matrix.height, matrix.width)
+    top = min(2**15 - 1, (2**31 - 1) // (127 * matrix.width))  # sums fit into 32 bits
+    _multiply(x.data_ptr(), matrix.values, matrix.scales, bias_at, out.data_ptr(), *sizes, top, torch.get_num_threads())
     return out
 
 

@@ -60,11 +60,9 @@ class AdaptiveSoftmax(nn.AdaptiveLogSoftmaxWithLoss):
         return self.log_prob(hidden.reshape(-1, hidden.shape[-1])).view(*hidden.shape[:-1], -1)
 
 
-def sample_candidates(
-    targets: Ids, vocab_size: int, num_samples: int, generator: np.random.Generator
-) -> SampledCandidates:
+def sample_candidates(targets: Ids, vocab_size: int, num_samples: int, rng: np.random.Generator) -> SampledCandidates:
     """Sample words from a log-uniform (Zipfian) distribution over ids, and add the targets of the batch."""
-    ranks = np.exp(generator.random(num_samples) * np.log(vocab_size + 1)).astype(np.int64)
+    ranks = np.exp(rng.random(num_samples) * np.log(vocab_size + 1)).astype(np.int64)
     ids = np.unique(np.concatenate([(ranks - 1).clip(max=vocab_size - 1), targets]))
     probabilities = np.log1p(1 / (ids + 1)) / np.log(vocab_size + 1)
     # The targets of other positions are sampled as well, by the text itself, about as often.

@@ -40,9 +40,7 @@ class BlockConfig(Config):
     @model_validator(mode="after")
     def _check_num_heads(self) -> Self:
         if self.width % self.num_heads:
-            raise ValueError(
-                f"width = {self.width} is not divisible by num_heads = {self.num_heads}; change one of them"
-            )
+            raise ValueError(f"width = {self.width} is not divisible by num_heads = {self.num_heads}; change one")
         return self
 
 

@@ -14,7 +14,7 @@ from polyseme.batch import Batch
 from polyseme.layers.linear import Linear
 from polyseme.layers.transformer_block import Activation
 from polyseme.models.bert import Bert, BertConfig, initialize
-from polyseme.models.hf_mapping import HfMapping, WeightRule, task_classes, task_heads
+from polyseme.models.hf_mapping import HfMapping, WeightRule
 
 _BLOCK = "encoder.albert_layer_groups.0.albert_layers.0"
 
@@ -49,11 +49,8 @@ class Albert(Bert):
 
     hf_mapping = HfMapping(
         model_type="albert",
-        architectures={
-            **task_classes("Albert"),
-            "sentence_order": "AlbertForPreTraining",
-            "masked_lm": "AlbertForMaskedLM",
-        },
+        class_prefix="Albert",
+        architectures={"sentence_order": "AlbertForPreTraining", "masked_lm": "AlbertForMaskedLM"},
         prefix="albert.",
         settings={**Bert.hf_mapping.settings, "embedding_width": "embedding_size"},
         value_names=Bert.hf_mapping.value_names,
@@ -75,7 +72,6 @@ class Albert(Bert):
             WeightRule("masked_lm.norm.{p}", "predictions.LayerNorm.{p}"),
             WeightRule("masked_lm.bias", "predictions.bias"),
             WeightRule("sentence_order.output.{p}", "sop_classifier.classifier.{p}"),
-            *task_heads(),
         ),
         ignored_weights=r".*position_ids|predictions\.decoder\.(weight|bias)",
         optional_weights=Bert.hf_mapping.optional_weights,

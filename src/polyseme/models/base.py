@@ -1,10 +1,10 @@
 """Base class of the model families: an encoder maps token sequences to all of its layers."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from polyseme.batch import Batch, Encoded, State
@@ -18,12 +18,22 @@ Context = Literal["none", "left", "right", "both"]
 InputFormat = Literal["cross_encoder", "delimited", "bi_encoder"]
 Classifier = Literal["linear", "dense", "biattentive"]
 
+_MAX_SIZE, _MAX_LAYERS = 100_000_000, 1_000  # more are a mistake, or a damaged file
+
 
 class ModelConfig(Config):
     """Sizes that every family has."""
 
     vocab_size: int = Field(8192, ge=1)  # also the size that the tokenizer is trained to
     max_length: int = Field(512, ge=1)  # tokens per sequence
+
+    @model_validator(mode="after")
+    def _check_sizes(self) -> Self:
+        for name, value in self:
+            limit = _MAX_LAYERS if name == "num_layers" else _MAX_SIZE
+            if isinstance(value, int) and value > limit:
+                raise ValueError(f"{name} is more than {limit:,}; use a smaller number")
+        return self
 
 
 class Encoder(nn.Module):
@@ -34,7 +44,6 @@ class Encoder(nn.Module):
     input_format: InputFormat = "bi_encoder"  # two texts as one sequence, with delimiter tokens, or separately
     unlimited_length: ClassVar[bool] = False  # no weight limits the sequence length; `max_length` is a default only
     uses_characters: ClassVar[bool] = False  # reads the characters of words, so that none is out of vocabulary
-    needs_pretrained_embeddings: ClassVar[bool] = False  # its token embeddings are given and stay fixed
     classifier: ClassVar[Classifier] = "linear"  # head of text-level tasks when all weights are fine-tuned
     hf_mapping: ClassVar[HfMapping | None] = None  # names in transformers, where the family exists there
 

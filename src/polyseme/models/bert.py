@@ -17,7 +17,7 @@ from polyseme.layers.attention import AttentionContext
 from polyseme.layers.dropout import Dropout
 from polyseme.layers.transformer_block import BlockConfig, PostNormBlock
 from polyseme.models.base import Encoder, ModelConfig, attention_mask, position_embeddings
-from polyseme.models.hf_mapping import HfMapping, WeightRule, task_classes, task_heads
+from polyseme.models.hf_mapping import HfMapping, WeightRule
 
 
 class BertConfig(ModelConfig, BlockConfig):
@@ -82,7 +82,8 @@ class Bert(Encoder):
 
     hf_mapping: ClassVar[HfMapping] = HfMapping(
         model_type="bert",
-        architectures={**task_classes("Bert"), "next_sentence": "BertForPreTraining", "masked_lm": "BertForMaskedLM"},
+        class_prefix="Bert",
+        architectures={"next_sentence": "BertForPreTraining", "masked_lm": "BertForMaskedLM"},
         prefix="bert.",
         settings={
             "vocab_size": "vocab_size",
@@ -116,7 +117,6 @@ class Bert(Encoder):
             WeightRule("masked_lm.norm.{p}", "cls.predictions.transform.LayerNorm.{p}"),
             WeightRule("masked_lm.bias", "cls.predictions.bias"),
             WeightRule("next_sentence.output.{p}", "cls.seq_relationship.{p}"),
-            *task_heads(),
         ),
         ignored_weights=r".*position_ids|cls\.predictions\.decoder\.(weight|bias)",
         optional_weights=("pooler.weight", "pooler.bias"),  # trained by next-sentence prediction only

@@ -26,7 +26,7 @@ class CoveConfig(ModelConfig):
 
     vocab_size: int = Field(50_000, ge=1)  # words of the parallel text, then all others with a pretrained embedding
     target_size: int = Field(0, ge=0)  # words that the decoder can generate, the first ids; 0: all
-    vectors: str = ""  # run or file of the pretrained embeddings
+    vectors: str = ""  # run or file of the pretrained embeddings, which a family with this setting needs
     width: int = Field(300, ge=1)  # of the source and target embeddings
     inner_width: int = Field(300, ge=1)  # of the encoder in each direction
     num_layers: int = Field(2, ge=1)  # of the encoder and of the decoder
@@ -48,7 +48,6 @@ class Cove(Seq2SeqEncoder):
     context = "both"
     unlimited_length = True
     classifier = "biattentive"
-    needs_pretrained_embeddings = True
 
     def __init__(self, config: CoveConfig) -> None:
         super().__init__()

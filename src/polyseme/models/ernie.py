@@ -10,7 +10,6 @@ from pydantic import Field
 
 from polyseme.layers.transformer_block import Activation
 from polyseme.models.bert import Bert, BertConfig
-from polyseme.models.hf_mapping import task_classes
 
 
 class ErnieConfig(BertConfig):
@@ -30,11 +29,8 @@ class Ernie(Bert):
     hf_mapping = dataclasses.replace(
         Bert.hf_mapping,
         model_type="ernie",
-        architectures={
-            **task_classes("Ernie"),
-            "next_sentence": "ErnieForPreTraining",
-            "masked_lm": "ErnieForMaskedLM",
-        },
+        class_prefix="Ernie",
+        architectures={"next_sentence": "ErnieForPreTraining", "masked_lm": "ErnieForMaskedLM"},
         prefix="ernie.",
         defaults={"vocab_size": 30522, "max_length": 512, "activation": "gelu", "epsilon": 1e-12},
         required={**Bert.hf_mapping.required, "use_task_id": False},  # which ERNIE 2.0 and 3.0 use

@@ -15,7 +15,7 @@ from polyseme.layers.dropout import Dropout
 from polyseme.layers.kv_cache import KVCache, RaggedKVCache
 from polyseme.layers.transformer_block import BlockConfig, PostNormBlock, PreNormBlock
 from polyseme.models.base import Encoder, ModelConfig, attention_mask, position_embeddings
-from polyseme.models.hf_mapping import HfMapping, WeightRule, task_classes, task_heads
+from polyseme.models.hf_mapping import HfMapping, WeightRule
 
 
 class GptConfig(ModelConfig, BlockConfig):
@@ -98,7 +98,9 @@ class Gpt(Encoder):
 
     hf_mapping: ClassVar[HfMapping] = HfMapping(
         model_type="openai-gpt",
-        architectures={**task_classes("OpenAIGPT", "classify"), "causal_lm": "OpenAIGPTLMHeadModel"},
+        class_prefix="OpenAIGPT",
+        task_layers={"SequenceClassification": {"output": "score"}},
+        architectures={"causal_lm": "OpenAIGPTLMHeadModel"},
         prefix="transformer.",
         settings={
             "vocab_size": "vocab_size",
@@ -117,6 +119,5 @@ class Gpt(Encoder):
             WeightRule("positions.weight", "positions_embed.weight"),
             *BLOCK_WEIGHTS,
         ),
-        head_weights=task_heads(text="score"),
         ignored_weights=r"lm_head\.weight|(transformer\.)?(position_ids|h\.\d+\.attn\.bias)",
     )

@@ -14,7 +14,7 @@ from polyseme.batch import Batch, Encoded, State
 from polyseme.layers.transformer_block import Activation, BlockConfig, PreNormBlock
 from polyseme.models.base import ModelConfig
 from polyseme.models.gpt import BLOCK_WEIGHTS, Gpt
-from polyseme.models.hf_mapping import WeightRule, task_classes
+from polyseme.models.hf_mapping import WeightRule
 
 
 class Gpt2Config(ModelConfig, BlockConfig):
@@ -57,7 +57,13 @@ class Gpt2(Gpt):
     hf_mapping = dataclasses.replace(
         Gpt.hf_mapping,
         model_type="gpt2",
-        architectures={**task_classes("GPT2", "classify", "tag", "span"), "causal_lm": "GPT2LMHeadModel"},
+        class_prefix="GPT2",
+        task_layers={
+            "SequenceClassification": {"output": "score"},
+            "TokenClassification": {"output": "classifier"},
+            "QuestionAnswering": {"output": "qa_outputs"},
+        },
+        architectures={"causal_lm": "GPT2LMHeadModel"},
         settings={**Gpt.hf_mapping.settings, "inner_width": "n_inner", "activation": "activation_function"},
         value_names={"activation": {"gelu_tanh": "gelu_new"}},
         required={

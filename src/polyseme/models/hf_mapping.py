@@ -11,6 +11,14 @@ from torch import Tensor, nn
 
 from polyseme.errors import ConfigError
 
+TASK_LAYERS = {
+    "SequenceClassification": {"output": "classifier"},
+    "TokenClassification": {"output": "classifier"},
+    "QuestionAnswering": {"output": "qa_outputs"},
+    "MultipleChoice": {"output": "classifier"},
+}
+"""Task classes of most families in transformers, without their prefix, and their layers by the names here."""
+
 
 @dataclass(frozen=True)
 class WeightRule:
@@ -48,7 +56,9 @@ class HfMapping:
     """A family in the transformers library."""
 
     model_type: str
-    architectures: Mapping[str, str]  # class by head; of several heads the first one listed decides
+    class_prefix: str  # of the classes with a task head
+    task_layers: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: TASK_LAYERS)
+    architectures: Mapping[str, str]  # class by pretraining head; of several heads the first one listed decides
     prefix: str  # of encoder weights in models with a head
     settings: Mapping[str, str | tuple[str, ...]]  # ours to theirs; the first is read, all are written
     value_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # values named differently, by setting
@@ -62,8 +72,16 @@ class HfMapping:
 
     def for_heads(self, heads: nn.Module | None) -> Self:
         """The mapping for a model with these heads; classes there have one task, so several keep the names here."""
-        several = heads is not None and sum(name in _TASKS for name, _ in heads.named_children()) > 1
-        return replace(self, head_weights=(), architectures={}) if several else self
+        children = heads.named_children() if heads is not None else ()
+        tasks = [(name, hf_class) for name, head in children if (hf_class := getattr(head, "hf_class", ""))]
+        if len(tasks) != 1:
+            return replace(self, head_weights=(), architectures={}) if tasks else self
+        ((name, hf_class),) = tasks
+        layers = self.task_layers.get(hf_class, {})
+        rules = [WeightRule(f"{name}.head.{ours}.{{p}}", f"{theirs}.{{p}}") for ours, theirs in layers.items()]
+        classes = {name: f"{self.class_prefix}For{hf_class}"} if layers else {}
+        architectures = {**classes, **self.architectures}
+        return replace(self, architectures=architectures, head_weights=(*self.head_weights, *rules))
 
     def settings_to(self, ours: Mapping[str, Any], heads: Iterable[str]) -> dict[str, Any]:
         """Convert settings to those of config.json."""
@@ -132,27 +150,3 @@ class HfMapping:
                 if names := rule.their_names(ours):
                     return rule, [prefix + name for name in names]
         return WeightRule(ours, ours), [ours]  # a head that transformers does not have
-
-
-_CLASSES = {
-    "classify": "ForSequenceClassification",
-    "tag": "ForTokenClassification",
-    "span": "ForQuestionAnswering",
-    "choice": "ForMultipleChoice",
-}
-_TEXT_TASKS = ("classify", "pair", "similarity")  # one class in transformers
-_TASKS = {*_CLASSES, *_TEXT_TASKS}
-
-
-def task_classes(family: str, *tasks: str) -> dict[str, str]:
-    """Classes of a family for these tasks, or for all."""
-    classes = {task: family + suffix for task, suffix in _CLASSES.items() if task in (tasks or _CLASSES)}
-    return {**dict.fromkeys(_TEXT_TASKS, classes["classify"]), **classes}
-
-
-def task_heads(*, text: str = "classifier", dense: str = "") -> tuple[WeightRule, ...]:
-    """Output layers of all tasks; `text` and, where there is one, `dense` name the layers of text-level tasks."""
-    outputs = {**dict.fromkeys(_TEXT_TASKS, text), "tag": "classifier", "choice": "classifier", "span": "qa_outputs"}
-    rules = [WeightRule(f"{task}.head.output.{{p}}", f"{theirs}.{{p}}") for task, theirs in outputs.items()]
-    rules += [WeightRule(f"{task}.head.dense.{{p}}", f"{dense}.{{p}}") for task in _TEXT_TASKS if dense]
-    return tuple(rules)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from polyseme.batch import Encoded
 from polyseme.errors import ConfigError
 from polyseme.models.bert import Bert, BertConfig
-from polyseme.models.hf_mapping import WeightRule, task_classes, task_heads
+from polyseme.models.hf_mapping import TASK_LAYERS, WeightRule
 from polyseme.tokenization.config import TokenizerConfig
 
 
@@ -49,7 +49,13 @@ class Roberta(Bert):
     hf_mapping = dataclasses.replace(
         Bert.hf_mapping,
         model_type="roberta",
-        architectures={**task_classes("Roberta"), "masked_lm": "RobertaForMaskedLM"},
+        class_prefix="Roberta",
+        task_layers={
+            **TASK_LAYERS,
+            "SequenceClassification": {"dense": "classifier.dense", "output": "classifier.out_proj"},
+            "MultipleChoice": {"dense": "roberta.pooler.dense", "output": "classifier"},
+        },
+        architectures={"masked_lm": "RobertaForMaskedLM"},
         prefix="roberta.",
         offsets={"max_length": first_position},
         defaults={"max_length": 510, "num_segments": 2, "epsilon": 1e-12},
@@ -58,8 +64,6 @@ class Roberta(Bert):
             WeightRule("masked_lm.dense.{p}", "lm_head.dense.{p}"),
             WeightRule("masked_lm.norm.{p}", "lm_head.layer_norm.{p}"),
             WeightRule("masked_lm.bias", "lm_head.bias"),
-            *task_heads(text="classifier.out_proj", dense="classifier.dense"),
-            WeightRule("choice.head.dense.{p}", "roberta.pooler.dense.{p}"),
         ),
         ignored_weights=r".*position_ids|(roberta\.)?pooler\.dense\.(weight|bias)|lm_head\.decoder\.(weight|bias)",
         optional_weights=(),

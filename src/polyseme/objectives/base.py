@@ -20,6 +20,12 @@ class ObjectiveConfig(Config):
     by_gradient: ClassVar[bool] = True  # trained by gradient descent; otherwise by a compiled trainer
     full_batch: ClassVar[bool] = False  # each step uses the whole corpus
     uses_parallel_text: ClassVar[bool] = False  # the corpus consists of sentence pairs
+    deterministic_threads: ClassVar[bool] = True  # several threads give the same result in every run
+
+    @property
+    def can_be_extended(self) -> bool:
+        """Whether a run can continue with a longer budget."""
+        return True
 
     @property
     def uses_units(self) -> bool:

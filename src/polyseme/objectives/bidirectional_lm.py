@@ -4,9 +4,8 @@ The two directions read different positions of the text, one forwards and one ba
 one before. With a sampled softmax, all targets of a step share its candidates.
 """
 
-from __future__ import annotations
-
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
@@ -21,7 +20,7 @@ from polyseme.batch import IGNORED, Batch, Encoded, LossOutput
 from polyseme.datasets.token_store import TokenStore
 from polyseme.layers.sampled_softmax import AdaptiveSoftmax, Softmax, sample_candidates
 from polyseme.models.base import Encoder
-from polyseme.objectives.base import Objective, ObjectiveConfig, required_ids
+from polyseme.objectives.base import ObjectiveConfig, required_ids
 from polyseme.objectives.causal_lm import CausalLm, select_targets
 from polyseme.objectives.sources import TokenSource, rng
 from polyseme.tokenization.config import SpecialTokens
@@ -38,10 +37,10 @@ class BidirectionalLmConfig(ObjectiveConfig):
     num_sampled: int = Field(8192, ge=1)  # candidates per step of the sampled softmax
 
 
-class ForwardLm(CausalLm):
-    """Forward language model; also draws the batches and holds the softmax of both directions."""
+class BidirectionalLm(CausalLm):
+    """Forward and backward language models with a shared softmax."""
 
-    name: ClassVar[str] = "forward"
+    name: ClassVar[str] = "bidirectional_lm"
 
     def __init__(self, config: BidirectionalLmConfig, encoder: Encoder, specials: SpecialTokens) -> None:
         super().__init__()
@@ -53,10 +52,9 @@ class ForwardLm(CausalLm):
         self.softmax = AdaptiveSoftmax(vocab_size, width) if kind == "adaptive" else Softmax(vocab_size, width)
         self.vocab_size = vocab_size
         self.num_sampled = config.num_sampled if kind == "sampled" else 0
-        self._text: DelimitedSentences | None = None
 
     def draw_batch(self, source: TokenSource, *, seed: int, step: int) -> Batch:
-        text = self._delimited(source.store)
+        text = _delimited(source.store, self.start, self.end)
         num_read = step * source.length
         positions = source.stream_positions(num_read, source.length + 1, seed=seed, num_tokens=text.num_tokens)
         forward, backward = (torch.from_numpy(text.read(some)) for some in (positions, -1 - positions))  # (B, T + 1)
@@ -70,12 +68,6 @@ class ForwardLm(CausalLm):
         candidates = sample_candidates(targets, self.vocab_size, self.num_sampled, rng(seed, "words", step))
         return dataclasses.replace(batch, sampled_candidates=candidates)
 
-    def _delimited(self, store: TokenStore) -> DelimitedSentences:
-        text = self._text
-        if text is None or text.store is not store:
-            text = self._text = DelimitedSentences(store, self.start, self.end)
-        return text
-
     def hidden_states(self, encoded: Encoded) -> Tensor:
         return encoded.layers[-1].chunk(2, -1)[0]
 
@@ -83,8 +75,16 @@ class ForwardLm(CausalLm):
         """Inputs of the output layer in the backward direction, (B, T, D)."""
         return encoded.layers[-1].chunk(2, -1)[1]
 
-    def training_loss(self, encoder: Encoder, hidden: Tensor, targets: Tensor, batch: Batch) -> Tensor:
-        return self.softmax.loss(hidden, targets, batch.sampled_candidates)
+    def loss(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> LossOutput:
+        losses, num_correct = {}, {}
+        for direction, all_hidden in zip(("forward", "backward"), encoded.layers[-1].chunk(2, -1), strict=True):
+            hidden, targets = select_targets(all_hidden, batch, direction)
+            if self.training:
+                losses[direction] = self.softmax.loss(hidden, targets, batch.sampled_candidates)
+            else:
+                nll, correct = self.softmax.token_nll(hidden, targets)
+                losses[direction], num_correct[direction] = nll.sum(), correct.sum()
+        return LossOutput(losses=losses, correct=num_correct)
 
     def token_nll(self, encoder: Encoder, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         return self.softmax.token_nll(hidden, targets)
@@ -93,30 +93,12 @@ class ForwardLm(CausalLm):
         return self.softmax.logits(hidden)
 
     def num_predictions(self, store: TokenStore) -> int:
-        return self._delimited(store).num_tokens - store.num_sentences
+        return _delimited(store, self.start, self.end).num_tokens - store.num_sentences
 
     def metrics(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
         mean = {self.name: (means["forward"] + means["backward"]) / 2}  # as in likelihood scores
-        return {"forward_perplexity": perplexity(means["forward"]), **super().metrics(mean, source)}
-
-
-class BackwardLm(Objective):
-    """Backward language model with the softmax of the forward one."""
-
-    def __init__(self, forward: ForwardLm) -> None:
-        super().__init__()
-        self._forward = (forward,)  # in a tuple, so that its weights are not registered twice
-
-    def loss(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> LossOutput:
-        (forward,) = self._forward
-        hidden, targets = select_targets(forward.backward_hidden_states(encoded), batch, "backward")
-        if self.training:
-            return LossOutput(losses={"backward": forward.training_loss(encoder, hidden, targets, batch)})
-        nll, correct = forward.token_nll(encoder, hidden, targets)
-        return LossOutput(losses={"backward": nll.sum()}, correct={"backward": correct.sum()})
-
-    def metrics(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
-        return {"backward_perplexity": perplexity(means["backward"])}
+        perplexities = {f"{name}_perplexity": perplexity(means[name]) for name in ("forward", "backward")}
+        return {**perplexities, **super().metrics(mean, source)}
 
 
 class DelimitedSentences:
@@ -128,9 +110,6 @@ class DelimitedSentences:
         # The last sentence of a document already has an end token.
         closed = (store.tokens[bounds[1:] - 1] == end) & (bounds[1:] > bounds[:-1])
         self.bounds = bounds + np.concatenate([[0], np.cumsum(2 - closed)])
-
-    def __deepcopy__(self, memo: object) -> DelimitedSentences:
-        return self  # copies of a model share the text
 
     @property
     def num_tokens(self) -> int:
@@ -145,6 +124,11 @@ class DelimitedSentences:
         inside = first + positions - self.bounds[numbers] - 1
         tokens = self.store.tokens[inside.clip(0, self.store.num_tokens - 1)].astype(np.int64)
         return np.where(inside < first, self.start, np.where(inside >= last, self.end, tokens))
+
+
+@functools.lru_cache(maxsize=4)
+def _delimited(store: TokenStore, start: int, end: int) -> DelimitedSentences:
+    return DelimitedSentences(store, start, end)
 
 
 def perplexity(nll: float) -> float:

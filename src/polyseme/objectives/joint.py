@@ -15,7 +15,7 @@ class JointObjective(Objective):
     def __init__(self, parts: Mapping[str, Objective], weights: Mapping[str, float] | None = None) -> None:
         super().__init__()
         self.names = tuple(parts)
-        self.weights = {**dict.fromkeys(parts, 1.0), **(weights or {})}  # of each mean loss
+        self.weights = {**dict.fromkeys(parts, 1.0), **(weights or {})}  # of each mean loss, by its name
         # So that weights are named `masked_lm.bias`; not attributes, because users choose the names of tasks.
         self._modules.update(parts)
 

@@ -33,7 +33,7 @@ class CutSpans:
     length: int
     cut: Integers  # length of the first part
     last_sentence: Integers  # length of the sentence before the cut
-    at_document_end: Flags  # whether the cut is there
+    at_end: Flags  # whether the cut is the end of a document
     elsewhere: Integers  # start of a sentence of another document
 
 
@@ -70,12 +70,7 @@ class NextSentence(Objective):
         replace = generator.random(num_rows) < 0.5
         elsewhere = store.sentences[other_document(store, sentence, generator)]
         spans = CutSpans(
-            begin=begin,
-            length=inside,
-            cut=cut,
-            last_sentence=last_sentence,
-            at_document_end=at_end,
-            elsewhere=elsewhere,
+            begin=begin, length=inside, cut=cut, last_sentence=last_sentence, at_end=at_end, elsewhere=elsewhere
         )
         first, num_first, second, label = self.arrange(spans, replace, generator)
 
@@ -93,7 +88,7 @@ class NextSentence(Objective):
 
     def arrange(self, spans: CutSpans, changed: Flags, generator: np.random.Generator) -> tuple[Integers, ...]:
         """Begin and length of the first part, begin of the second part, and the label."""
-        label = np.where(spans.at_document_end | changed, ELSEWHERE, FOLLOWS)
+        label = np.where(spans.at_end | changed, ELSEWHERE, FOLLOWS)
         second = np.where(label == ELSEWHERE, spans.elsewhere, spans.begin + spans.cut)
         return spans.begin, spans.cut, second, label
 

@@ -22,11 +22,11 @@ class SentenceOrder(NextSentence):
     label_names = ("in order", "swapped")
 
     def arrange(self, spans: CutSpans, changed: Flags, generator: np.random.Generator) -> tuple[Integers, ...]:
-        swapped = changed & ~spans.at_document_end
+        swapped = changed & ~spans.at_end
         begin, middle = spans.begin, spans.begin + spans.cut
         num_truncated = (generator.random(len(begin)) * spans.last_sentence).astype(np.int64)
         length = spans.cut - num_truncated  # of the earlier part
         first = np.where(swapped, middle, begin)
         num_first = np.where(swapped, spans.length - length, length)
-        second = np.where(spans.at_document_end, spans.elsewhere, np.where(swapped, begin, middle))
-        return first, num_first, second, np.where(spans.at_document_end | changed, SWAPPED, IN_ORDER)
+        second = np.where(spans.at_end, spans.elsewhere, np.where(swapped, begin, middle))
+        return first, num_first, second, np.where(spans.at_end | changed, SWAPPED, IN_ORDER)

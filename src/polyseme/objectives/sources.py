@@ -48,9 +48,9 @@ class TokenSource:
         return starts
 
     def stream_positions(self, num_read: int, length: int, *, seed: int, num_tokens: int = 0) -> Ids:
-        """Positions (B, length) of the next tokens of each row after `num_read` tokens, for recurrent models.
+        """Positions (B, length) of the next tokens of each sequence after `num_read` tokens, for recurrent models.
 
-        Row b of B starts at the b-th of B equal parts of the text and reads on without end, so that each step continues
+        Sequence b of B starts at the b-th of B equal segments of the text and never ends, so that each step continues
         the one before. Languages are read in order, without sampling. `num_tokens` overrides the size of the store.
         """
         num_tokens = num_tokens or self.store.num_tokens

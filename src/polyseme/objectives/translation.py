@@ -6,6 +6,7 @@ Targets are smoothed: a fraction of the probability is uniform over all tokens b
 et al., 2016). The term this adds to the loss is linear in the logits and needs no second softmax.
 """
 
+import functools
 from typing import Literal
 
 import numpy as np
@@ -46,11 +47,11 @@ class Translation(Objective):
         self.smoothing = config.smoothing
         self.pad, self.unknown, self.start, self.end = required_ids(specials, "pad", "unknown", "start", "end")
         self.decoder = encoder.new_decoder()
-        self._cached: tuple[object, LengthBuckets, Integers] | None = None
 
     def draw_batch(self, source: TokenSource, *, seed: int, step: int) -> Batch:
         store = source.store
-        first = self._pairs(source, seed, step)
+        buckets, firsts = _bucket_pairs(store, source.length, source.num_rows * source.length)
+        first = firsts[buckets.draw(seed=seed, step=step)]
         ids = _padded(store, first)
         real = ids != IGNORED
         labels = _padded(store, first + 1)
@@ -58,16 +59,6 @@ class Translation(Objective):
         labels = labels.where(labels < self.decoder.vocab_size, self.unknown)
         batch = Batch(ids=ids.where(real, self.pad), mask=real)
         return batch.with_labels("translation", labels)
-
-    def _pairs(self, source: TokenSource, seed: int, step: int) -> Integers:
-        """Index of the first sentence of each pair of a step."""
-        num_tokens = source.num_rows * source.length
-        key = (source.store.fingerprint, source.length, num_tokens)
-        cached = self._cached  # read once: another thread may replace it
-        if cached is None or cached[0] != key:
-            cached = self._cached = key, *_bucket_pairs(source.store, source.length, num_tokens)
-        _, buckets, first = cached
-        return first[buckets.draw(seed=seed, step=step)]
 
     def loss(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> LossOutput:
         labels = batch.labels["translation"]
@@ -95,8 +86,12 @@ class Translation(Objective):
         return linear(hidden, *self.decoder.output(encoder))
 
 
+@functools.lru_cache(maxsize=4)
 def _bucket_pairs(store: TokenStore, length: int, num_tokens: int) -> tuple[LengthBuckets, Integers]:
-    """Bucket pairs of sentences of up to `length` tokens into batches of up to `num_tokens`, padding included."""
+    """Bucket pairs of sentences of up to `length` tokens into batches of up to `num_tokens`, padding included.
+
+    Also return the index of the first sentence of each pair.
+    """
     first = find_parallel_pairs(store)
     longest = np.maximum(np.diff(store.sentences)[first], np.diff(store.sentences)[first + 1])
     fitting = longest <= length

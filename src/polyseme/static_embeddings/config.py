@@ -66,6 +66,7 @@ class GloveConfig(WindowConfig):
     """Weighted least squares on log co-occurrence counts."""
 
     full_batch = False
+    deterministic_threads = False  # they update the vectors without locks
     kind: Literal["glove"] = "glove"
     x_max: float = Field(100.0, gt=0)  # pairs with at least this count have weight 1
     alpha: float = Field(0.75, ge=0, le=1)  # rarer pairs have weight (count / x_max) ** alpha
@@ -83,6 +84,10 @@ class WordClusterConfig(StaticObjectiveConfig):
     kind: Literal["wordclass"] = "wordclass"
     method: Literal["exchange", "brown"] = "exchange"  # move words between classes, or merge classes into a binary tree
 
+    @property
+    def can_be_extended(self) -> bool:
+        return self.method == "exchange"  # Brown clustering adds each word once
+
     def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
         from polyseme.static_embeddings.word_clusters import WordClusterTrainer
 
@@ -92,6 +97,7 @@ class WordClusterConfig(StaticObjectiveConfig):
 class Word2vecConfig(StaticObjectiveConfig):
     """Skip-gram or CBOW, with negative sampling or hierarchical softmax."""
 
+    deterministic_threads = False  # they update the vectors without locks
     kind: Literal["skipgram", "cbow"] = "skipgram"
     window: int = Field(5, ge=1, le=1000)  # the largest number of words to either side; sampled anew for each position
     softmax: Literal["negative", "hierarchical"] = "negative"

@@ -20,7 +20,7 @@ from polyseme.arrays import Doubles, Flags, Floats, Ids, Integers
 from polyseme.datasets.token_store import TokenStore
 from polyseme.errors import DataError
 from polyseme.static_embeddings.config import WindowConfig
-from polyseme.system.atomic_io import atomic_folder, cache_folder
+from polyseme.system.cache import load_or_build
 from polyseme.system.hardware import num_cores
 from polyseme.system.jit import jit
 from polyseme.system.threads import ordered_map
@@ -45,16 +45,14 @@ def cooccurrence_counts(store: TokenStore, config: WindowConfig, include: Flags)
     digest = hashlib.sha256(f"{_FORMAT} {store.fingerprint} {config.within} {config.symmetric}".encode())
     digest.update(config.weights.tobytes())
     digest.update(include.tobytes())
-    folder = cache_folder() / "pairs" / digest.hexdigest()
-    if folder.is_dir():
-        try:
-            return open_counts(folder)
-        except (OSError, ValueError):
-            shutil.rmtree(folder, ignore_errors=True)
-    bounds = window_bounds(store, config.within)
-    return count_cooccurrences(
-        store.tokens, bounds, folder, include=include, weights=config.weights, symmetric=config.symmetric
-    )
+
+    def build(folder: Path) -> None:
+        bounds = window_bounds(store, config.within)
+        count_cooccurrences(
+            store.tokens, bounds, folder, include=include, weights=config.weights, symmetric=config.symmetric
+        )
+
+    return load_or_build("pairs", digest.hexdigest(), load=open_counts, build=build)
 
 
 def require_cooccurrences(counts: csr_array) -> csr_array:
@@ -87,31 +85,23 @@ def count_cooccurrences(
     chunk: int = _CHUNK,
     block: int = _BLOCK,
 ) -> csr_array:
-    """Write counts to `folder` atomically and memory-map them.
+    """Write counts to a folder and memory-map them.
 
     Words outside `include` (V,) are removed before windows are formed. Windows do not cross `bounds`. A word at
     distance d counts `weights[d - 1]`.
     """
     num_threads = num_threads or num_cores()
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_folder(folder) as partial_folder:
-            parts: list[Path] = []
-            for text in _chunks(tokens, bounds, include, len(weights), chunk):
-                parts.append(partial_folder / str(len(parts)))
-                _write(parts[-1], ordered_map(_count_tasks(text, len(include), weights, symmetric, block), num_threads))
-            if len(parts) > 1:
-                _write(partial_folder, ordered_map(_merge_tasks(parts, block), num_threads))
-            else:
-                for name in _FILES:
-                    (parts[0] / name).rename(partial_folder / name)
-            for part in parts:
-                shutil.rmtree(part)
-    except OSError as error:
-        if not folder.is_dir():  # unless another process was faster
-            raise DataError(
-                f"{folder} cannot be written ({error.strerror}); free up space or set POLYSEME_CACHE to another disk"
-            ) from None
+    parts: list[Path] = []
+    for text in _chunks(tokens, bounds, include, len(weights), chunk):
+        parts.append(folder / str(len(parts)))
+        _write(parts[-1], ordered_map(_count_tasks(text, len(include), weights, symmetric, block), num_threads))
+    if len(parts) > 1:
+        _write(folder, ordered_map(_merge_tasks(parts, block), num_threads))
+    else:
+        for name in _FILES:
+            (parts[0] / name).rename(folder / name)
+    for part in parts:
+        shutil.rmtree(part)
     return open_counts(folder)
 
 
@@ -172,7 +162,7 @@ def _blocks(sizes: Integers, block: int) -> Iterable[tuple[int, int]]:
 
 
 def _write(folder: Path, blocks: Iterable[Rows]) -> None:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     all_lengths = [np.zeros(1, np.int64)]
     with (folder / "columns").open("wb") as columns_file, (folder / "values").open("wb") as values_file:
         for lengths, columns, values in blocks:

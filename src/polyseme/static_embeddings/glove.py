@@ -23,8 +23,8 @@ from polyseme.static_embeddings.base import StaticTrainer, TrainingInputs
 from polyseme.static_embeddings.config import GloveConfig
 from polyseme.static_embeddings.cooccurrence import cooccurrence_counts, require_cooccurrences
 from polyseme.static_embeddings.jit_rng import lcg_next, prefetch, randint
-from polyseme.system.atomic_io import cache_folder, require_space
-from polyseme.system.io_errors import writable
+from polyseme.system.atomic_io import require_space
+from polyseme.system.cache import temporary_folder
 from polyseme.system.jit import jit
 
 _RECORD = np.dtype([("word", np.int32), ("context", np.int32), ("count", np.float32)])
@@ -39,7 +39,6 @@ class ShuffledPairs:
     """Co-occurring pairs in random order, in a temporary file."""
 
     def __init__(self, counts: csr_array, seed: int, *, part: int = _PART) -> None:
-        folder = cache_folder()
         num_parts = -(-counts.nnz // part)
         # The matrix is split into as many chunks as there are parts; each chunk contributes equally to every part.
         bounds = np.linspace(0, counts.nnz, num_parts + 1).astype(np.int64)
@@ -48,8 +47,7 @@ class ShuffledPairs:
         self.seed = seed
         self.starts = np.concatenate([[0], np.cumsum(sizes.sum(axis=0))])
         offsets = self.starts[:-1] + np.cumsum(sizes, axis=0) - sizes
-        with writable(folder, "free up space or set POLYSEME_CACHE to another disk"):
-            folder.mkdir(parents=True, exist_ok=True)
+        with temporary_folder() as folder:
             require_space(folder, counts.nnz * _RECORD.itemsize, DataError)
             with TemporaryFile(dir=folder) as file:
                 for chunk, chunk_cuts in enumerate(cuts):

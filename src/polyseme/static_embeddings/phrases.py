@@ -6,12 +6,9 @@ find longer phrases.
 """
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Self
 
 import numpy as np
@@ -23,7 +20,7 @@ from polyseme.corpora.utf16_text import replace_surrogates
 from polyseme.datasets.token_store import build_or_load_store
 from polyseme.static_embeddings.base import token_counts
 from polyseme.static_embeddings.cooccurrence import count_cooccurrences
-from polyseme.system.atomic_io import cache_folder
+from polyseme.system.cache import temporary_folder
 from polyseme.system.jit import jit
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
@@ -145,7 +142,7 @@ def merge_phrases(
         pairs = np.stack([scored.row[above], scored.col[above]], axis=1).astype(np.int64)
         table = csr_array((size + np.arange(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(size, size))
         merged_bounds = np.empty_like(text.bounds)
-        with _temporary_folder() as folder:  # the unlinked file exists as long as its mapping
+        with temporary_folder() as folder:  # the unlinked file exists as long as its mapping
             merged = np.memmap(folder / "tokens", np.uint32, "w+", shape=(len(text.tokens) + 1,))
         length = _merge(text.tokens, text.bounds, table.indptr, table.indices, table.data, merged, merged_bounds)
         pairs = np.concatenate([text.pairs, pairs])
@@ -159,20 +156,11 @@ def merge_phrases(
     return text
 
 
-@contextmanager
-def _temporary_folder() -> Iterator[Path]:
-    """A temporary folder on disk for arrays that may not fit in memory."""
-    folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder) as name:
-        yield Path(name)
-
-
 def score_bigrams(tokens: Integers, bounds: Integers, is_word: Flags, min_count: int) -> coo_array:
     """The score of the bigram of a row's and a column's word, (V, V)."""
-    with _temporary_folder() as folder:
+    with temporary_folder() as folder:
         pairs = count_cooccurrences(
-            tokens, bounds, folder / "pairs", include=np.ones_like(is_word), weights=np.ones(1), symmetric=False
+            tokens, bounds, folder, include=np.ones_like(is_word), weights=np.ones(1), symmetric=False
         ).tocoo()
         second, first, both = pairs.row, pairs.col, pairs.data.astype(np.float64)
     counts = token_counts(tokens, len(is_word)).astype(np.float64)

@@ -33,13 +33,8 @@ from polyseme.datasets.token_store import TokenStore
 from polyseme.errors import ConfigError
 from polyseme.layers.attention import SelfAttention
 from polyseme.models.base import Encoder
-from polyseme.models.cove import AttentionDecoder, Cove
-from polyseme.models.initialization.ppmi import (
-    initialize_from_ppmi,
-    lexical_translation,
-    sentence_pair_ppmi,
-    window_ppmi,
-)
+from polyseme.models.cove import AttentionDecoder
+from polyseme.models.initialization.ppmi import initialize_from_ppmi, lexical_translation, pair_ppmi, window_ppmi
 from polyseme.models.seq2seq import Decoder
 from polyseme.models.transformer import CrossAttention
 
@@ -64,7 +59,7 @@ def initialize_from_cooccurrence(encoder: Encoder, tokens: NDArray[np.integer[An
 @torch.no_grad()
 def initialize_from_parallel_text(encoder: Encoder, decoder: Decoder, store: TokenStore) -> None:
     """Initialize a translation model that is trained on the sentence pairs of `store`."""
-    if isinstance(encoder, Cove) and isinstance(decoder, AttentionDecoder):
+    if isinstance(decoder, AttentionDecoder):
         _initialize_output_words(encoder, decoder, store)
     else:
         _initialize_shared_embeddings(encoder, decoder, store)
@@ -74,7 +69,7 @@ def _initialize_shared_embeddings(encoder: Encoder, decoder: nn.Module, store: T
     """Bring translations together in the embedding space, and make cross-attention copy its source."""
     embeddings, width = encoder.tokens.weight, encoder.config.width
     vocab_size = len(embeddings)
-    ppmi = window_ppmi(store.tokens, vocab_size) + _PAIR_WEIGHT * sentence_pair_ppmi(store, vocab_size)
+    ppmi = window_ppmi(store.tokens, vocab_size) + _PAIR_WEIGHT * pair_ppmi(store, vocab_size)
     initialize_from_ppmi(embeddings, ppmi)
     for module in (*encoder.modules(), *decoder.modules()):
         if isinstance(module, SelfAttention):
@@ -85,7 +80,7 @@ def _initialize_shared_embeddings(encoder: Encoder, decoder: nn.Module, store: T
             module.output.weight.copy_(_CROSS_ATTENTION_SCALE * basis.T)
 
 
-def _initialize_output_words(encoder: Cove, decoder: AttentionDecoder, store: TokenStore) -> None:
+def _initialize_output_words(encoder: Encoder, decoder: AttentionDecoder, store: TokenStore) -> None:
     """Set each target word's vectors to the mean, over its translations, of those of the source."""
     embeddings, num_words = encoder.tokens.weight, decoder.vocab_size
     translations = lexical_translation(store, len(embeddings))[:num_words]

@@ -52,7 +52,7 @@ def window_ppmi(tokens: NDArray[np.integer[Any]], vocab_size: int) -> csr_array:
     return _ppmi(counts + counts.T)
 
 
-def sentence_pair_ppmi(store: TokenStore, vocab_size: int) -> csr_array:
+def pair_ppmi(store: TokenStore, vocab_size: int) -> csr_array:
     """PPMI matrix (V, V) of tokens that co-occur in a sentence pair, in either language."""
     source, target = _pair_incidence(store, vocab_size)
     present = source.maximum(target)
