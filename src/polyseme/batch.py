@@ -66,7 +66,8 @@ class Batch:
             yield self
             return
         for start in range(0, len(self.ids), num_rows):
-            yield self._map(lambda tensor, rows=slice(start, start + num_rows): tensor[rows])  # type: ignore[misc]
+            part = self._map(lambda tensor, rows=slice(start, start + num_rows): tensor[rows])  # type: ignore[misc]
+            yield dataclasses.replace(part, oov_characters=self.oov_characters)
 
     def to(self, device: torch.device) -> Self:
         """Move to a device."""
@@ -76,27 +77,16 @@ class Batch:
         def move(tensor: Tensor) -> Tensor:
             return tensor.to(device, non_blocking=True)
 
-        characters, candidates = self.oov_characters, self.sampled_candidates
-        return dataclasses.replace(
-            self._map(move),
-            oov_characters=None if characters is None else move(characters),
-            sampled_candidates=None if candidates is None else SampledCandidates(*map(move, candidates)),
-        )
+        candidates = self.sampled_candidates and SampledCandidates(*map(move, self.sampled_candidates))
+        return dataclasses.replace(self._map(move), sampled_candidates=candidates)
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """Apply a function to every tensor whose first dimension is B."""
-
-        def optional(tensor: Tensor | None) -> Tensor | None:
-            return None if tensor is None else function(tensor)
-
+        """Apply a function to every tensor but the sampled candidates."""
         labels = {name: function(tensor) for name, tensor in self.labels.items()}
+        tensors: dict[str, Any] = {name: function(one) for name, one in vars(self).items() if isinstance(one, Tensor)}
         return dataclasses.replace(
             self,
-            ids=function(self.ids),
-            mask=function(self.mask),
-            backward_ids=optional(self.backward_ids),
-            segments=optional(self.segments),
-            units=optional(self.units),
+            **tensors,
             labels=labels,
             initial_state={name: function(tensor) for name, tensor in self.initial_state.items()},
             counts={name: int((tensor != IGNORED).sum()) for name, tensor in labels.items()},

@@ -93,6 +93,39 @@ def test_cross_attention_of_translations(models, family):
     assert all(row["previous"] is row["distance"] is None and row["first"] >= 0 for row in cross.table())
 
 
+RARE = "龘"  # whose bytes are separate tokens
+
+
+@pytest.mark.parametrize("family", ["gpt2", "roberta", "transformer"])
+def test_bytes_of_a_character_are_shown_as_bytes(models, family):
+    queries = models(family).attention(f"the {RARE} bank").queries
+    shown = [text for text, special in zip(queries.display, queries.is_special, strict=True) if not special]
+    assert [text for text in shown if text.startswith("<")] == ["<E9>", "<BE>", "<98>"]
+    assert RARE in queries.word_texts
+
+
+@pytest.mark.parametrize("family", [*ATTENTION_FAMILIES, "cove"])
+def test_tokens_are_shown_truthfully(models, family):
+    """Marks of the vocabulary only, and no replacement characters, in texts and in translations of random weights."""
+    attention = models(family).attention(f"他在银行上班, unlikely {RARE}!")
+    for part in filter(None, (attention, attention.cross)):
+        for sequence in (part.queries, part.keys):
+            assert all(sequence.display) and not any(
+                "\ufffd" in text for text in [*sequence.display, *sequence.word_texts]
+            )
+            for token, text in zip(sequence.tokens, sequence.display, strict=True):
+                assert text.startswith("##") == token.startswith("##")
+
+
+def test_translations_have_no_replacement_characters(models):
+    model = models("transformer")
+    texts = ["the old bank", "a bat slept", f"{RARE} 苹果", "day"] * 4
+    assert any("\ufffd" in model.tokenizer.decode([id]) for id in range(model.tokenizer.vocab_size))
+    translations = model.translate([f"{text} {number}" for number, text in enumerate(texts)])
+    assert not any("\ufffd" in text for text in translations)
+    assert "\ufffd" not in model.align(["the old bank"])[0].translation
+
+
 def test_long_texts_are_truncated(models):
     attention = models("bert").attention("river " * 100)
     assert len(attention.tokens) == 64 and attention.num_truncated == 38

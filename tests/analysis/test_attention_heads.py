@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from polyseme.analysis.attention_heads import BROAD_THRESHOLD, PARKED, head_statistics
+from polyseme.analysis.attention_heads import ATTENTION_SINK, BROAD_THRESHOLD, head_statistics
 
 LENGTH = 6
 NONE = [False] * LENGTH
@@ -39,7 +39,7 @@ def test_first_token_and_separators():
     weights[:, 0], weights[:, 3], weights[:, 5] = 0.6, 0.3, 0.1
     is_special = [True, False, False, True, False, True]
     head = statistics_of(weights, is_special)
-    assert (head.label, head.first, head.separators) == (PARKED, pytest.approx(0.6), pytest.approx(0.4))
+    assert (head.label, head.first, head.separators) == (ATTENTION_SINK, pytest.approx(0.6), pytest.approx(0.4))
     head = statistics_of(weights[:, ::-1], is_special)
     assert (head.label, head.first) == ("separators", pytest.approx(0.1)) and head.separators == pytest.approx(0.6)
     assert head.distance == pytest.approx(np.mean([0.1 * i + 0.3 * abs(i - 2) + 0.6 * abs(i - 5) for i in range(6)]))
@@ -64,10 +64,10 @@ def test_causal_heads_are_relative_to_visible_tokens():
     assert head.first == pytest.approx(head.first_if_uniform) == np.mean([1 / t for t in range(2, 7)])
     assert head.entropy == pytest.approx(np.mean([math.log(t) for t in range(2, 7)]))
     assert head.same == pytest.approx(head.first) and head.next == 0
-    parked = np.zeros((LENGTH, LENGTH))
-    parked[:, 0] = 1
-    head = statistics_of(parked, causal=True)
-    assert (head.label, head.first, head.same) == (PARKED, 1, 0)
+    sink = np.zeros((LENGTH, LENGTH))
+    sink[:, 0] = 1
+    head = statistics_of(sink, causal=True)
+    assert (head.label, head.first, head.same) == (ATTENTION_SINK, 1, 0)
     assert head.previous == pytest.approx(1 / 5)
     assert head.distance == pytest.approx(3)
 

@@ -29,6 +29,14 @@ def short(bert):
     return bert.attention("The old bank by the river lends money.")
 
 
+def test_heads_are_counted_once_for_several_texts(bert):
+    found = [bert.attention(text) for text in ("The old bank.", "A bat slept in the barn.")]
+    counts = [sum("sink" in head.label for head in attention.heads) for attention in found]
+    page = found[0].page(found[1])
+    assert f"{counts[0]} and {counts[1]} of 6 heads in each text use the first token" in page
+    assert f"{counts[0]} of 6 heads use the first token" in found[0].page() and "first_token=null" not in page
+
+
 def long_attention(num_layers=12, num_heads=12, length=512):
     """Peaked weights with the size of a large model and a long text."""
     scores = np.random.default_rng(0).standard_normal((1, num_heads, length, length), dtype=np.float32)

@@ -18,11 +18,10 @@ from polyseme.analysis.layer_statistics import (
     summarize,
 )
 from polyseme.analysis.probe_data import LabelSet, ProbeDataset, read_probe_dataset
-from polyseme.analysis.probing import Probe, ProbeConfig, ProbeSplit, TaskProbes, attention_pool, probe_layers
+from polyseme.analysis.probing import Probe, ProbeConfig, TaskProbes, attention_pool, probe_layers
 from polyseme.analysis.span_activations import (
     ActivationCache,
     SpanIndex,
-    batch_targets,
     cache_layers,
     spans_to_tokens,
     token_indices,
@@ -176,7 +175,7 @@ class SyntheticModel:
     folder, family = Path("synthetic"), "synthetic"
 
     def __init__(self, widths, layers):
-        self.encoder = SimpleNamespace(widths=widths)
+        self.encoder = SimpleNamespace(widths=widths, tokens=torch.nn.Embedding(1, 1))
         self.layers = layers
         self.texts = []
 
@@ -313,11 +312,8 @@ def test_insufficient_memory_is_reported(monkeypatch):
 
 def test_tokens_of_a_batch():
     spans = SpanIndex(first=torch.tensor([[5, 0], [2, 9], [7, 0]]), length=torch.tensor([[2, 1], [1, 2], [1, 0]]))
-    tokens, lengths = token_indices(spans, torch.tensor([1, 2, 0]))
+    tokens, lengths = token_indices(spans, [1, 2, 0])
     assert tokens.tolist() == [2, 7, 5, 6, 9, 10, 0] and lengths.tolist() == [[1, 2], [1, 0], [2, 1]]
-    groups = batch_targets(spans, [0, 1, 2], batch_size=2, batch_tokens=100)
-    assert [group.tolist() for group in groups] == [[0, 1], [2]]
-    assert [group.tolist() for group in batch_targets(spans, [2, 1, 0], batch_size=9, batch_tokens=4)] == [[2, 1], [0]]
 
 
 # ------------------------------------------------------------------------------------------------- probes
@@ -359,11 +355,7 @@ def test_spans_have_separate_parameters():
 def task_probes(**settings):
     dataset, model = dataset_of(parity), SyntheticModel((12,) * 2, [random_layer(0), informative(1)])
     cache, spans = cache_layers(model, [*dataset.train, *dataset.dev], 50)
-    splits = [
-        ProbeSplit(spans=span_activations.concatenate_spans(part, "tag"), labels=ProbeDataset.labels(sentences, "tag"))
-        for part, sentences in ((spans[:50], dataset.train), (spans[50:], dataset.dev))
-    ]
-    return TaskProbes(cache, *splits, task="tag", config=ProbeConfig(epochs=2, **settings))
+    return TaskProbes(cache, spans, dataset, "tag", ProbeConfig(epochs=2, **settings))
 
 
 def test_uniform_weights_are_fixed():

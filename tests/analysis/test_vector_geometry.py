@@ -51,7 +51,7 @@ def test_nearest_neighbours(monkeypatch):
 
 def test_balanced_accuracy():
     found = balanced_accuracy(np.array([1, 1, 1, 0, 1.0, 0]), senses("aaaabb"))
-    assert found.value == (0.75 + 0.5) / 2 and (found.num_senses, found.num_items) == (2, 6)
+    assert found.value == (0.75 + 0.5) / 2 and found.num_items == 6
     # Variances of the recalls: 0.25 of four, 0.5 of two.
     assert found.error == pytest.approx(math.sqrt(0.25 / 4 + 0.5 / 2) / 2)
     assert balanced_accuracy(np.array([1.0, 0, 1]), senses("aab")).error is None
@@ -83,7 +83,7 @@ def test_ties_count_by_their_fraction():
 def test_senses_without_a_neighbour_are_excluded():
     vectors = normalize(circle(0, 1, 90, 91, 45, 46))
     without = nearest_sense_accuracy(vectors, np.array(["a", "a", "b", "b", "c", ""]))
-    assert (without.value, without.num_senses, without.num_items) == (1.0, 2, 4)
+    assert (without.value, without.num_items) == (1.0, 4)
     there = nearest_sense_accuracy(vectors, np.array(["a", "a", "b", "b", "c", ""]), vectors[:4], senses("aabb"))
     assert (there.value, there.num_items) == (1.0, 4)
     assert nearest_sense_accuracy(vectors, np.array([""] * 6)) is None

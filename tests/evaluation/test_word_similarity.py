@@ -40,6 +40,9 @@ def test_similarity_and_analogies(model, sets):
     assert (plural.section, plural.value, plural.num_scored, plural.num_items) == ("gram1-plural", None, 0, 1)
     assert (analogies.section, analogies.value, analogies.num_scored, analogies.num_items) == ("", 0.5, 2, 4)
     assert model.evaluate(sets / "pairs.tsv") == [pairs]
+    assert [outcome is None for outcome in pairs.outcomes] == [False, False, False, True, False]  # no dog
+    known = [outcome for outcome in analogies.outcomes if outcome is not None]
+    assert sorted(known) == [0, 1] and len(analogies.outcomes) == 4
     assert model.evaluate(sets / "analogies.txt", method="3cosmul")[-1].num_scored == 2
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -28,9 +28,11 @@ from polyseme.tokenization.masking_units import WORD, MaskingUnits, MaskingUnits
 from polyseme.tokenization.templates import Template
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.word_segmentation import choose_segmenter
+from polyseme.tokenization.words import token_text
 
 Span = tuple[int, int]
 _SPACE = "␣"  # shown for a token of white space only
+_REPLACEMENT = "\ufffd"  # that a decoder writes for invalid bytes
 _NOTEBOOK_HEIGHT = 900  # pixels
 
 
@@ -39,7 +41,7 @@ class TokenSequence:
     """The tokens of a text, grouped into words."""
 
     tokens: list[str]  # as in the vocabulary
-    display: list[str]  # as in the text; ## marks the continuation of a word
+    display: list[str]  # as in the text; ## marks the continuation of a word in vocabularies with this mark
     word_spans: list[Span]  # the first token of each word and the end; they cover all tokens
     word_texts: list[str]  # as in the text
     is_special: list[bool]  # [CLS], [SEP] and their equivalents
@@ -135,9 +137,7 @@ def compute_attention(
         encoder(batch.to(encoder.device))
     weights = torch.stack(layers)[:, 0].float().cpu().numpy()
     if not np.isfinite(weights).all():
-        raise CheckpointError(
-            f"{model} gives attention weights that are not finite; train it again or use another model"
-        )
+        raise CheckpointError(f"{model} gives attention weights that are not finite; train it again or use another")
     return Attention(
         name="self-attention",
         queries=queries,
@@ -178,42 +178,39 @@ def _template(tokenizer: Tokenizer, texts: Sequence[str]) -> Template:
     return tokenizer.single_template if len(texts) == 1 else tokenizer.pair_template
 
 
-def _tokenize(
-    tokenizer: Tokenizer, texts: Sequence[str], max_length: int
-) -> tuple[list[int], list[int], TokenSequence]:
+def _tokenize(tokenizer: Tokenizer, texts: list[str], max_length: int) -> tuple[list[int], list[int], TokenSequence]:
     """The ids, segments and tokens of texts in the model's template, truncated to the maximum length."""
     template = _template(tokenizer, texts)
     encoding = tokenizer.encode(*texts, specials=False, max_length=max_length - template.num_specials)
     if not encoding.ids:
         raise DataError("the text is empty; pass a text")
-    ids, segments, parts = [], [], []
+    tokens: list[tuple[int, int, Span, bool]] = []  # id, segment, offsets in the joined texts, added by the template
     for number, added in enumerate(template.added):
-        ids += [id for id, _ in added]
-        segments += [segment for _, segment in added]
-        parts += [_special_token(tokenizer.token(id)) for id, _ in added]
-        if number < len(texts):
-            indices = [index for index, segment in enumerate(encoding.segments) if segment == number]
-            if not indices:
-                continue
-            ids += [encoding.ids[index] for index in indices]
-            segments += [template.segments[number]] * len(indices)
-            offsets = [encoding.offsets[index] for index in indices]
-            parts.append(_text_tokens(tokenizer, texts[number], ids[-len(indices) :], offsets))
-    return ids, segments, _concatenate(parts)
+        end = tokens[-1][2][1] if tokens else 0
+        tokens += [(id, segment, (end, end), True) for id, segment in added]
+        shift = len(texts[0]) + 1 if number else 0
+        for id, text, (start, end) in zip(encoding.ids, encoding.segments, encoding.offsets, strict=True):
+            if text == number:
+                tokens.append((id, template.segments[number], (start + shift, end + shift), False))
+    ids, segments, offsets, is_added = (list(column) for column in zip(*tokens, strict=True))
+    return ids, segments, _text_tokens(tokenizer, "\n".join(texts), ids, offsets, is_added)
 
 
 def _generated_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> TokenSequence:
     """The tokens of generated ids, with offsets from decoding each prefix."""
     text = tokenizer.decode(ids)
-    ends = [len(tokenizer.decode(ids[:end]).rstrip("\ufffd")) for end in range(1, len(ids) + 1)]
+    ends = [len(tokenizer.decode(ids[:end]).rstrip(_REPLACEMENT)) for end in range(1, len(ids) + 1)]
     bounds = np.minimum(np.maximum.accumulate([0, *ends]), len(text)).tolist()
-    return _text_tokens(tokenizer, text, ids, list(pairwise(bounds)))
+    return _text_tokens(tokenizer, text, ids, list(pairwise(bounds)), [False] * len(ids))
 
 
-def _text_tokens(tokenizer: Tokenizer, text: str, ids: Sequence[int], offsets: Sequence[Span]) -> TokenSequence:
-    """The tokens of a text, given their character offsets."""
+def _text_tokens(
+    tokenizer: Tokenizer, text: str, ids: Sequence[int], offsets: Sequence[Span], is_added: Sequence[bool]
+) -> TokenSequence:
+    """The tokens of a text, given their character offsets and which of them a template added."""
     tokens, roles = [tokenizer.token(id) for id in ids], tokenizer.specials
-    special = np.array([id in tokenizer.special_ids for id in ids])
+    special = np.array([added or id in tokenizer.special_ids for id, added in zip(ids, is_added, strict=True)])
+    separators = {roles.start, roles.separator, roles.end} - {roles.unknown}
     units = MaskingUnits(MaskingUnitsConfig(segmenter=choose_segmenter("auto")))
     continues = mark_continuations(units.find(text)[WORD], *np.array(offsets, dtype=np.int64).T) & ~special
     firsts = np.flatnonzero(~continues).tolist()
@@ -221,26 +218,20 @@ def _text_tokens(tokenizer: Tokenizer, text: str, ids: Sequence[int], offsets: S
 
     def text_of(first: int, end: int) -> str:
         part = text[offsets[first][0] : offsets[end - 1][1]]
-        return tokens[first] if special[first] or not part else part.strip() or _SPACE
+        if not part or _REPLACEMENT in part:  # bytes of a character that is not complete
+            part = "".join(token_text(tokenizer, id) for id in ids[first:end])
+        return tokens[first] if special[first] else part.strip() or _SPACE
+
+    def display(index: int) -> str:
+        if special[index] or _REPLACEMENT not in tokenizer.decode([ids[index]]):
+            mark = "##" if continues[index] and tokens[index].startswith("##") else ""
+            return mark + text_of(index, index + 1)
+        return token_text(tokenizer, ids[index]).strip()  # one of several tokens of a character
 
     return TokenSequence(
         tokens=tokens,
-        display=[("##" if more else "") + text_of(index, index + 1) for index, more in enumerate(continues)],
+        display=[display(index) for index in range(len(ids))],
         word_spans=word_spans,
         word_texts=[text_of(*span) for span in word_spans],
-        is_special=[id in (roles.start, roles.separator, roles.end) and id != roles.unknown for id in ids],
+        is_special=[added or id in separators for id, added in zip(ids, is_added, strict=True)],
     )
-
-
-def _special_token(token: str) -> TokenSequence:
-    return TokenSequence(tokens=[token], display=[token], word_spans=[(0, 1)], word_texts=[token], is_special=[True])
-
-
-def _concatenate(parts: Iterable[TokenSequence]) -> TokenSequence:
-    whole = TokenSequence(tokens=[], display=[], word_spans=[], word_texts=[], is_special=[])
-    for part in parts:
-        offset = len(whole.tokens)
-        whole.word_spans.extend((offset + first, offset + end) for first, end in part.word_spans)
-        for name in ("tokens", "display", "word_texts", "is_special"):
-            getattr(whole, name).extend(getattr(part, name))
-    return whole

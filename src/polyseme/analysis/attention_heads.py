@@ -13,17 +13,12 @@ from scipy.special import entr
 
 from polyseme.arrays import AnyFloats, Floats
 
-PARKED = "first token (parked)"
+ATTENTION_SINK = "first token (attention sink)"
 LABEL_THRESHOLD = 0.5  # the weight from which a pattern names the head, as in Clark et al. for the previous token
 BROAD_THRESHOLD = 0.8  # the evenness from which a head without a dominant pattern is broad
 
-LABELS = {
-    "previous": "previous token",
-    "next": "next token",
-    "same": "same token",
-    "first": PARKED,
-    "separators": "separators",
-}
+LABELS = {name: f"{name} token" for name in ("previous", "next", "same")}
+LABELS |= {"first": ATTENTION_SINK, "separators": "separators"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from polyseme.analysis.attention_heads import BROAD_THRESHOLD, LABEL_THRESHOLD, PARKED
+from polyseme.analysis.attention_heads import ATTENTION_SINK, BROAD_THRESHOLD, LABEL_THRESHOLD
 from polyseme.arrays import Floats
 from polyseme.rendering.html import bundle_modules, page, read_asset
+from polyseme.system.formatting import enumerate_words
 
 if TYPE_CHECKING:
     from polyseme.analysis.attention import Attention, TokenSequence
@@ -37,23 +38,6 @@ _COLUMNS = (
     ("evenness", "entropy relative to its maximum: 1 is uniform, 0 a single token", True),
 )
 
-_STYLE = """
-h1 { overflow-wrap: anywhere; }
-#controls { display: flex; flex-wrap: wrap; gap: .4rem 1rem; align-items: center; position: sticky; top: 0; z-index: 2;
-  background: var(--ground); padding: .5rem 0; border-bottom: 1px solid var(--line); }
-#controls label { white-space: nowrap; }
-.panels { scroll-margin-top: 4.5rem; display: grid; grid-template-columns: 1fr; gap: 1.5rem; }
-@media (min-width: 900px) { .panels.two { grid-template-columns: 1fr 1fr; } }
-.panel { min-width: 0; } .panel h3 { font-size: 1rem; margin: .3rem 0; overflow-wrap: anywhere; max-height: 4.5em;
-  overflow-y: auto; }
-#statistics td, #statistics th { white-space: nowrap; } #statistics th button { border: 0; padding: 0; background: none;
-  font-weight: bold; cursor: pointer; }
-#statistics td button { padding: 0 .4rem; cursor: pointer; }
-#statistics .label { text-align: left; }
-#statistics td.share { background: color-mix(in srgb, var(--colour-0) calc(var(--weight, 0) * 40%), transparent); }
-#statistics tr.chosen td { border-bottom-color: var(--colour-1); }
-"""
-
 
 def attention_page(results: Sequence[Attention]) -> str:
     """A stand-alone page with the attention of one model for one or several texts."""
@@ -69,7 +53,7 @@ def attention_page(results: Sequence[Attention]) -> str:
     columns = [dict(zip(("name", "description", "share"), column, strict=True)) for column in _COLUMNS]
     notes = "".join(f"<p>{escape(note)}</p>" for note in _notes(results))
     script = bundle_modules("dom.js", "attention_weights.js", "attention_head.js", "attention_page.js")
-    style = read_asset("attention_head.css") + _STYLE
+    style = read_asset("attention_head.css") + read_asset("attention_page.css")
     body = _BODY.format(title=escape(title), notes=notes)
     return page(title, body, data={"columns": columns, "panels": panels}, script=script, style=style)
 
@@ -146,15 +130,19 @@ def _notes(results: Sequence[Attention]) -> Iterable[str]:
             "account."
         )
     if first.keys is first.queries:
-        num_heads = sum(len(attention.heads) for attention in results)
-        num_parked = sum(head.label == PARKED for attention in results for head in attention.heads)
+        counts = [sum(head.label == ATTENTION_SINK for head in attention.heads) for attention in results]
+        several = " in each text" if len(results) > 1 else ""
         yield (
-            f"{num_parked} of {num_heads} heads are parked: most of their weight is on the first token, "
-            f"“{first.queries.display[0]:.40}”. Vig (2019) interprets this as attention without a target; Clark et "
-            "al. (2019) find the same for [SEP], where gradients with respect to these weights are close to zero. A "
-            "GPT or GPT-2 pretrained with --set data.first_token=null has a token for it at the start of every "
-            "sequence."
+            f"{enumerate_words([f'{count}' for count in counts])} of {len(first.heads)} heads{several} use the first "
+            f"token, “{first.queries.display[0]:.40}”, as an attention sink: most of their weight is on it. Vig (2019) "
+            "interprets this as attention without a target; Clark et al. (2019) find the same for [SEP], where "
+            "gradients with respect to these weights are close to zero."
         )
+        if first.causal:
+            yield (
+                "A GPT or GPT-2 pretrained with --set data.first_token=null has a token for it at the start of every "
+                "sequence."
+            )
     for number, attention in enumerate(results, start=1):
         if attention.num_truncated:
             which = f"Text {number}" if len(results) > 1 else "The text"

@@ -1,9 +1,10 @@
 """Probing statistics of layers: centre of gravity, KL divergence, expected layer (Tenney et al., ACL 2019)."""
 
+import json
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any, Self
 
@@ -97,19 +98,15 @@ class ProbeResult:
         return self.scores[-1]
 
     def describe(self) -> dict[str, Any]:
-        """The result as JSON."""
-        fields: dict[str, Any] = {name: getattr(self, name) for name in _JSON_FIELDS}
-        fields["layers"] = [
-            {"layer": layer, "weight": weight, "score": score} | ({"gain": self.gains[layer - 1]} if layer else {})
-            for layer, (weight, score) in enumerate(zip(self.layer_weights, self.scores, strict=True))
+        """The result as JSON, with numbers of six decimals."""
+        fields = asdict(self)
+        weights, scores, gains = (fields.pop(name) for name in ("layer_weights", "scores", "gains"))
+        layers = [
+            {"layer": layer, "weight": weight, "score": score} | ({"gain": gains[layer - 1]} if layer else {})
+            for layer, (weight, score) in enumerate(zip(weights, scores, strict=True))
         ]
-        return {name: _rounded(value) for name, value in fields.items()}
-
-
-_JSON_FIELDS = (
-    *("model", "family", "task", "metric", "num_labels", "num_train", "num_dev", "num_seeds", "majority_baseline"),
-    *("score", "uniform_score", "scale", "centre_of_gravity", "kl_from_uniform", "expected_layer"),
-)
+        text = json.dumps({**fields, "score": scores[-1], "layers": layers})
+        return json.loads(text, parse_float=lambda number: round(float(number), 6))  # type: ignore[no-any-return]
 
 
 def summarize(results: Sequence[SeedResult], *, num_dev: int, **fields: Any) -> ProbeResult:
@@ -141,13 +138,3 @@ def summarize(results: Sequence[SeedResult], *, num_dev: int, **fields: Any) -> 
         expected_layer=None if layer is None else MeanStd(mean=layer, std=std),
         **fields,
     )
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, MeanStd):
-        return {"mean": _rounded(value.mean), "std": _rounded(value.std)}
-    if isinstance(value, dict):
-        return {name: _rounded(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(part) for part in value]
-    return round(value, 6) if isinstance(value, float) else value

@@ -20,7 +20,7 @@ from polyseme.corpora.corpus import Corpus
 from polyseme.corpora.file_readers import IN_MEMORY, FileReader
 from polyseme.corpora.scripts import UNSPACED
 from polyseme.corpora.sentence_splitting import split_sentences
-from polyseme.datasets.builtin import SAMPLES, sample_folder
+from polyseme.datasets.builtin import is_sample, sample_folder
 from polyseme.datasets.records import Record
 from polyseme.errors import ConfigError, DataError
 
@@ -122,9 +122,8 @@ def parse_occurrences(texts: Iterable[Any], forms: WordForms) -> Iterator[Occurr
         else:
             values = {"text": row} if isinstance(row, str) else row
             values = values if isinstance(values, Mapping) else dict(zip(("text", "label"), values, strict=False))
-            _, occurrences = _parse_row(
-                Record(IN_MEMORY, number, values, _column_names(values, {}), labelled=False), forms
-            )
+            record = Record(IN_MEMORY, number, values, _column_names(values, {}), labelled=False)
+            _, occurrences = _parse_row(record, forms)
         found = found or bool(occurrences)
         yield from occurrences
     if not found:
@@ -163,11 +162,10 @@ def read_position(record: Record, text: str, suffix: str = "") -> tuple[int, int
 
 
 def _files(path: str | Path) -> list[Path]:
-    is_sample = str(path) in SAMPLES and not Path(path).exists()
-    folder = sample_folder(str(path)) if is_sample else Path(path)
+    folder = sample_folder(str(path)) if is_sample(path) else Path(path)
     # The layout of a sample, or of a copy of one.
     files = sorted(folder.glob("senses*/train.tsv")) if folder.is_dir() else []
-    return files or (sorted(folder.glob("*train.txt")) if is_sample else Corpus(path).files)
+    return files or (sorted(folder.glob("*train.txt")) if is_sample(path) else Corpus(path).files)
 
 
 def _read(reader: FileReader, forms: WordForms, columns: Mapping[str, str]) -> Iterator[tuple[str, list[Occurrence]]]:

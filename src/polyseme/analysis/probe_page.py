@@ -24,14 +24,6 @@ _MAX_TICKS = 4
 
 # Attributes are for the SVG file; the page overrides them by CSS with light and dark colours.
 _BAR, _GAIN, _MARKER, _FAINT, _LINE = COLOURS[0], COLOURS[4], COLOURS[1], "#666", "#ddd"
-_STYLE = """
-.cells { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 19rem), 1fr)); gap: 1rem; }
-.cells svg { width: 100%; max-width: 27rem; }
-svg .bar { fill: var(--colour-0); } svg .gain { fill: var(--colour-4); } svg .whisker { stroke: var(--ink); }
-svg .mark { fill: var(--colour-1); } svg .marked { stroke: var(--colour-1); } svg .even { stroke: var(--faint); }
-svg .grid { stroke: var(--line); } svg text.faint { fill: var(--faint); } svg .ground { fill: none; }
-th, td { white-space: nowrap; padding: .2rem .5rem; } details { margin: .6rem 0; } summary { cursor: pointer; }
-"""
 _ABOUT = (
     "Each probe reads a frozen model through a trained mix of its layers. Upper panel: the mixing weights; the centre "
     "of gravity is marked, and the dashed line is uniform weights. Lower panel: the gain in score of each layer over a "
@@ -79,7 +71,7 @@ def probe_page(results: Sequence[ProbeResult]) -> str:
         parts.append(pages.table(METRIC_COLUMNS, [metric_row(result) for result in cells]))
         rows = [row for result in cells for row in layer_rows(result)]
         parts.append(f"<details><summary>By layer</summary>{pages.table(LAYER_COLUMNS, rows)}</details>")
-    return pages.page(title, "\n".join(parts), style=_STYLE)
+    return pages.page(title, "\n".join(parts), style=pages.read_asset("probe_page.css"))
 
 
 def write_probe_files(results: Sequence[ProbeResult], out: Path) -> list[Path]:

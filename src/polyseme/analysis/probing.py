@@ -5,7 +5,7 @@ with separate parameters, pools them by attention, and classifies the concatenat
 of all layers have a centre of gravity; the gains in score of probes of layers 0 to l, over l, give the expected layer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,15 +16,9 @@ from torch import Tensor, nn
 
 from polyseme.analysis.layer_statistics import ProbeResult, SeedResult, summarize
 from polyseme.analysis.probe_data import LabelSet, ProbeDataset
-from polyseme.analysis.span_activations import (
-    ActivationCache,
-    SpanIndex,
-    batch_targets,
-    cache_layers,
-    concatenate_spans,
-    token_indices,
-)
+from polyseme.analysis.span_activations import ActivationCache, SpanIndex, cache_layers, join_spans, token_indices
 from polyseme.config import Config
+from polyseme.inference.batching import pack
 from polyseme.inference.model import LoadedModel
 from polyseme.layers.scalar_mix import ScalarMix
 
@@ -87,23 +81,23 @@ def attention_pool(tokens: Tensor, attend: nn.Module, lengths: Tensor) -> Tensor
     return tokens.new_zeros(len(lengths), tokens.shape[1]).index_add(0, span, weights[:, None] * tokens)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProbeSplit:
-    """The targets of a task in one split."""
-
-    spans: SpanIndex
-    labels: Sequence[Sequence[str]]
-
-
 class TaskProbes:
     """The probes of one task on one model."""
 
     def __init__(
-        self, cache: ActivationCache, train: ProbeSplit, dev: ProbeSplit, *, task: str, config: ProbeConfig
+        self,
+        cache: ActivationCache,
+        spans: Sequence[Mapping[str, SpanIndex]],
+        dataset: ProbeDataset,
+        kind: str,
+        config: ProbeConfig,
     ) -> None:
-        self.cache, self.train, self.dev, self.config, self.task = cache, train, dev, config, task
-        self.label_set = LabelSet.of(train.labels, task)
-        self.gold = self.label_set.to_matrix(train.labels)
+        self.cache, self.config, self.task = cache, config, dataset.task_names[kind]
+        splits = spans[: len(dataset.train)], spans[len(dataset.train) :]
+        self.train_spans, self.dev_spans = (join_spans(split, kind) for split in splits)
+        self.train_labels, self.dev_labels = (dataset.labels(split, kind) for split in (dataset.train, dataset.dev))
+        self.label_set = LabelSet.of(self.train_labels, self.task)
+        self.gold = self.label_set.to_matrix(self.train_labels)
 
     @property
     def total_probes(self) -> int:
@@ -130,7 +124,7 @@ class TaskProbes:
 
     def train_probe(self, num_layers: int, *, seed: int, uniform: bool = False) -> Probe:
         """Train a probe of the lowest layers; with `uniform`, their weights stay equal."""
-        config, spans = self.config, self.train.spans
+        config, spans = self.config, self.train_spans
         widths, top = self.cache.widths, self.cache.widths[-1]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -142,11 +136,12 @@ class TaskProbes:
         optimizer = torch.optim.Adam([mix, {"params": others, "lr": config.learning_rate}], fused=True)
         rng = np.random.default_rng([seed, 23])
         batch_size = min(_BATCH_SIZE, max(_MIN_BATCH_SIZE, len(spans) // _MIN_STEPS))
+        lengths = spans.length.sum(1).tolist()
         learning_rates = [group["lr"] for group in optimizer.param_groups]
         num_seen, total = 0, config.epochs * len(spans)
         for _ in range(config.epochs):
             order = rng.permutation(len(spans)).tolist()
-            for batch in batch_targets(spans, order, batch_size=batch_size, batch_tokens=_BATCH_TOKENS):
+            for batch in pack(lengths, _BATCH_TOKENS, order=order, batch_size=batch_size):
                 for group, learning_rate in zip(optimizer.param_groups, learning_rates, strict=True):
                     group["lr"] = learning_rate * (1 - num_seen / total)
                 loss = self._loss(self._logits(probe, spans, batch), self.gold[batch])
@@ -158,11 +153,11 @@ class TaskProbes:
 
     def score(self, probe: Probe) -> float:
         """Evaluate a probe on the dev targets."""
-        spans = self.dev.spans
-        batches = batch_targets(spans, range(len(spans)), batch_size=4 * _BATCH_SIZE, batch_tokens=_BATCH_TOKENS)
+        lengths = self.dev_spans.length.sum(1).tolist()
+        batches = pack(lengths, _BATCH_TOKENS, order=range(len(lengths)), batch_size=4 * _BATCH_SIZE)
         with torch.inference_mode():
-            logits = torch.cat([self._logits(probe, spans, batch) for batch in batches])
-        return self.label_set.score(self.label_set.predict(logits), self.dev.labels)
+            logits = torch.cat([self._logits(probe, self.dev_spans, batch) for batch in batches])
+        return self.label_set.score(self.label_set.predict(logits), self.dev_labels)
 
     def summarize(self, results: Sequence[SeedResult], *, model: str, family: str) -> ProbeResult:
         """The result of the task over all seeds."""
@@ -173,12 +168,12 @@ class TaskProbes:
             task=self.task,
             metric=self.label_set.metric,
             num_labels=len(self.label_set.names),
-            num_train=len(self.train.labels),
-            num_dev=len(self.dev.labels),
-            majority_baseline=self.label_set.majority_baseline(self.gold, self.dev.labels),
+            num_train=len(self.train_labels),
+            num_dev=len(self.dev_labels),
+            majority_baseline=self.label_set.majority_baseline(self.gold, self.dev_labels),
         )
 
-    def _logits(self, probe: Probe, spans: SpanIndex, batch: Tensor) -> Tensor:
+    def _logits(self, probe: Probe, spans: SpanIndex, batch: Sequence[int]) -> Tensor:
         tokens, lengths = token_indices(spans, batch)
         return probe(self.cache.gather(tokens, len(probe.to_top_width)), lengths)  # type: ignore[no-any-return]
 
@@ -192,18 +187,8 @@ def probe_layers(
     model: LoadedModel, dataset: ProbeDataset, config: ProbeConfig, *, name: str = ""
 ) -> Iterator[ProbeProgress]:
     """Probe a model for all tasks of a dataset; the encoder runs once."""
-    num_train = len(dataset.train)
-    cache, spans = cache_layers(model, [*dataset.train, *dataset.dev], num_train)
-    tasks = [
-        TaskProbes(
-            cache,
-            ProbeSplit(spans=concatenate_spans(spans[:num_train], kind), labels=dataset.labels(dataset.train, kind)),
-            ProbeSplit(spans=concatenate_spans(spans[num_train:], kind), labels=dataset.labels(dataset.dev, kind)),
-            task=task,
-            config=config,
-        )
-        for kind, task in dataset.task_names.items()
-    ]
+    cache, spans = cache_layers(model, [*dataset.train, *dataset.dev], len(dataset.train))
+    tasks = [TaskProbes(cache, spans, dataset, kind, config) for kind in dataset.task_names]
     done, total = 0, sum(task.total_probes for task in tasks)
     yield ProbeProgress(probes_done=done, total_probes=total)
     for task in tasks:

@@ -21,31 +21,6 @@ METRICS = {
 
 _SENSE_METRICS = ("accuracy", "silhouette")
 _CONTEXT = 160  # characters shown on either side of the word
-_STYLE = """
-.controls { position: sticky; top: 0; z-index: 1; background: var(--ground); padding: .5rem 0;
-  border-bottom: 1px solid var(--line); } .controls label { display: flex; gap: .6rem; align-items: center; }
-#layer { flex: 1; padding: 0; accent-color: var(--colour-0); }
-#legend { display: flex; flex-wrap: wrap; gap: .4rem; } #legend button { padding: 0 .5rem; }
-#legend [aria-pressed=true] { border-color: var(--ink); }
-#maps, #lists { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 18rem), 1fr)); gap: 1.2rem; }
-.card h2 { margin: .8rem 0 0; overflow-wrap: anywhere; } .card h2 .faint { font-weight: normal; font-size: .9rem; }
-.card p { margin: 0 0 .4rem; font-size: .9rem; min-height: 2.7em; line-height: 1.35; }
-.metrics { display: flex; flex-wrap: wrap; gap: .1rem 1.2rem; margin: .2rem 0 .5rem;
-  font-variant-numeric: tabular-nums; } .metrics div { min-width: 5rem; }
-.metrics dt { font-size: .8rem; color: var(--faint); } .metrics dd { margin: 0; }
-#reading { position: sticky; bottom: 0; background: var(--ground); border-top: 1px solid var(--line); margin: 0;
-  padding: .6rem 0; min-height: 4.8em; max-height: 40vh; overflow-y: auto; overflow-wrap: anywhere; }
-mark { background: none; color: inherit; font-weight: 600; border-bottom: 3px solid var(--sense); }
-.sense { white-space: nowrap; font-size: .85rem; } .sense svg { width: .9em; height: .9em; vertical-align: -.08em;
-  margin-right: .3em; } .sense path { fill: currentColor; }
-#lists h3 { margin: .8rem 0 0; font-size: 1rem; overflow-wrap: anywhere; } #lists p { margin: 0; min-height: 1.5em; }
-#lists ol { padding: 0; margin: 0; list-style: none; }
-#lists li { display: flex; flex-wrap: wrap; gap: 0 .6rem; padding: .35rem 0; border-bottom: 1px solid var(--line);
-  font-size: .9rem; } .cosine { font-variant-numeric: tabular-nums; color: var(--faint); }
-#lists button { border: 0; background: none; padding: 0; text-align: left; cursor: pointer; width: 100%;
-  overflow-wrap: anywhere; } #lists button:hover { color: var(--colour-0); }
-.now td { background: var(--panel); font-weight: 600; }
-"""
 
 
 def senses_page(results: Sequence[Senses]) -> str:
@@ -75,8 +50,8 @@ def senses_page(results: Sequence[Senses]) -> str:
     title += f", {len(sense_ids)} senses" if sense_ids else ""
     top = max(len(result.layers) for result in results) - 1
     body = f"""<h1>{escape(title)}</h1>
-<p>Each mark is the vector of one occurrence of the word. Arrow keys move the slider from the embedding, which does not
-depend on the context, to the top layer; on a map they move from mark to mark.</p>
+<p>Each point is the vector of one occurrence of the word. Arrow keys move the slider from the embedding, which does not
+depend on the context, to the top layer; on a map they move from point to point.</p>
 <div id="legend"></div>
 <div class="controls"><label>bottom <input type="range" id="layer" aria-label="Layer" min="0" max="{top}" step="1"
 value="{top}"{" disabled" if not top else ""}> top</label></div>
@@ -88,7 +63,7 @@ value="{top}"{" disabled" if not top else ""}> top</label></div>
 <th>explained variance</th></tr>{"".join(_rows(results, metrics))}</table></div>
 <p class="faint">{escape(_legend(has_senses=bool(sense_ids), has_queries=has_queries))}</p>"""
     script = bundle_modules("dom.js", "word_map.js", "senses_page.js")
-    style = read_asset("word_map.css") + _STYLE
+    style = read_asset("word_map.css") + read_asset("senses_page.css")
     return page(title, body, data=data, script=script, style=style)
 
 
@@ -122,7 +97,7 @@ def _cell(value: float | None, error: float | None) -> str:
 
 
 def _legend(*, has_senses: bool, has_queries: bool) -> str:
-    candidates = "all others" if not has_queries else "those of the first file (filled marks; queries are hollow)"
+    candidates = "all others" if not has_queries else "those of the first file (filled points; queries are hollow)"
     sense_metrics = (
         f"1-NN accuracy: how often the nearest occurrence among {candidates} has the same sense, as the mean recall "
         "over senses; the majority baseline is one over their number. Silhouette: separation of the senses, from -1 "

@@ -1,6 +1,6 @@
 """Cached layer activations of a frozen encoder at the tokens of labelled spans."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,11 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from polyseme.arrays import Floats, Ids
+from polyseme.arrays import Ids
 from polyseme.datasets.edge_probing import ProbingSentence, Span
 from polyseme.errors import ConfigError
 from polyseme.inference.encoding import Encoding
 from polyseme.inference.model import LoadedModel
-from polyseme.models.base import Encoder
-from polyseme.static_embeddings.onehot import OneHot
 from polyseme.system.formatting import format_bytes
 from polyseme.system.hardware import available_memory
 
@@ -73,6 +71,7 @@ def cache_layers(
     normalization before a scalar mix does (Peters et al., 2018, section 3.2).
     """
     encoder = model.encoder
+    one_hot = encoder.tokens.embedding_dim == 0  # computed from the ids, without stored vectors
     layers: list[list[NDArray[Any]]] = [[] for _ in encoder.widths]
     spans: list[dict[str, SpanIndex]] = []
     num_tokens = train_tokens = num_encoded = 0
@@ -83,14 +82,15 @@ def cache_layers(
             of_sentence, selected = _index_spans(encoding, sentence.targets, num_tokens)
             spans.append(of_sentence)
             for layer, parts in zip(encoding.layers, layers, strict=True):
-                parts.append(_compress(encoder, layer[selected]))
+                vectors = layer[selected]
+                parts.append(vectors.argmax(1) if one_hot else vectors.clip(-_MAX_HALF, _MAX_HALF).astype(np.float16))
             num_tokens += len(selected)
             num_encoded += 1
             if num_encoded == num_train:
                 train_tokens = num_tokens
         if start == 0:
             _check_memory(layers, num_encoded, len(sentences))
-    if isinstance(encoder, OneHot):
+    if one_hot:
         types, type_ids = np.unique(np.concatenate(layers[0]), return_inverse=True)
         return ActivationCache([torch.from_numpy(type_ids)], [max(1, len(types))]), spans
     return ActivationCache([_standardize(parts, train_tokens) for parts in layers], encoder.widths), spans
@@ -121,13 +121,6 @@ def _index_spans(
     return spans, np.flatnonzero(selected)
 
 
-def _compress(encoder: Encoder, layer: Floats) -> NDArray[Any]:
-    if isinstance(encoder, OneHot):
-        ids: Ids = layer.argmax(1)
-        return ids
-    return layer.clip(-_MAX_HALF, _MAX_HALF).astype(np.float16)
-
-
 def _standardize(parts: list[NDArray[np.float16]], num_train: int) -> Tensor:
     """Concatenate a layer and standardize it by the statistics of the first `num_train` tokens."""
     layer = torch.from_numpy(np.concatenate(parts))
@@ -153,28 +146,13 @@ def _check_memory(layers: Sequence[Sequence[NDArray[Any]]], num_encoded: int, nu
         )
 
 
-def concatenate_spans(spans: Sequence[Mapping[str, SpanIndex]], kind: str) -> SpanIndex:
+def join_spans(spans: Sequence[Mapping[str, SpanIndex]], kind: str) -> SpanIndex:
     """The spans of all targets of a kind."""
     parts = [of_kind for sentence in spans if len(of_kind := sentence[kind])]
     return SpanIndex(first=torch.cat([part.first for part in parts]), length=torch.cat([part.length for part in parts]))
 
 
-def batch_targets(spans: SpanIndex, order: Iterable[int], *, batch_size: int, batch_tokens: int) -> Iterator[Tensor]:
-    """Batches of targets in an order, limited by number and by tokens."""
-    lengths = spans.length.sum(1).tolist()
-    batch: list[int] = []
-    tokens_left = batch_tokens
-    for target in order:
-        if batch and (len(batch) == batch_size or lengths[target] > tokens_left):
-            yield torch.tensor(batch)
-            batch, tokens_left = [], batch_tokens
-        batch.append(target)
-        tokens_left -= lengths[target]
-    if batch:
-        yield torch.tensor(batch)
-
-
-def token_indices(spans: SpanIndex, batch: Tensor) -> tuple[Tensor, Tensor]:
+def token_indices(spans: SpanIndex, batch: Sequence[int]) -> tuple[Tensor, Tensor]:
     """The tokens of a batch of targets, all first spans before all second ones, and the lengths (B, S)."""
     first, length = spans.first[batch], spans.length[batch]
     starts, lengths = first.T.reshape(-1), length.T.reshape(-1)

@@ -19,7 +19,6 @@ class BalancedAccuracy:
 
     value: float
     error: float | None  # standard error; None if a sense has a single occurrence
-    num_senses: int
     num_items: int
 
 
@@ -51,13 +50,21 @@ def balanced_accuracy(correct: Doubles, senses: Strings) -> BalancedAccuracy:
     if all(len(group) > 1 for group in groups):
         error = math.sqrt(sum(group.var(ddof=1) / len(group) for group in groups)) / len(groups)
     value = float(np.mean([group.mean() for group in groups]))
-    return BalancedAccuracy(value=value, error=error, num_senses=len(groups), num_items=len(correct))
+    return BalancedAccuracy(value=value, error=error, num_items=len(correct))
 
 
 def nearest_sense_accuracy(
     vectors: AnyFloats, senses: Strings, known: AnyFloats | None = None, known_senses: Strings | None = None
 ) -> BalancedAccuracy | None:
-    """Balanced accuracy of 1-NN sense classification: leave-one-out, or among `known` occurrences.
+    """Balanced accuracy of 1-NN sense classification; see `nearest_sense_outcomes`."""
+    found = nearest_sense_outcomes(vectors, senses, known, known_senses)
+    return balanced_accuracy(*found) if found else None
+
+
+def nearest_sense_outcomes(
+    vectors: AnyFloats, senses: Strings, known: AnyFloats | None = None, known_senses: Strings | None = None
+) -> tuple[Doubles, Strings] | None:
+    """Whether 1-NN finds the sense of each occurrence, leave-one-out or among `known` ones, and these senses.
 
     With ties, an occurrence counts by the fraction of its nearest neighbours that have its sense. Occurrences without
     a sense are excluded, and so are senses without another occurrence to find; None if fewer than two senses remain.
@@ -78,7 +85,7 @@ def nearest_sense_accuracy(
         nearest = cosines >= cosines.max(1, keepdims=True) - _TOLERANCE
         same_sense = senses[rows][:, None] == known_senses
         correct[rows] = (nearest & same_sense).sum(1) / nearest.sum(1)
-    return balanced_accuracy(correct, senses)
+    return correct, senses
 
 
 def silhouette(vectors: AnyFloats, senses: Strings) -> float | None:

@@ -7,8 +7,10 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import torch
+from pydantic import Field, TypeAdapter, ValidationError
 from tokenizers import models
 from torch import Tensor
 
@@ -18,6 +20,7 @@ from polyseme.errors import CheckpointError
 from polyseme.inference.model import LoadedModel
 from polyseme.system.atomic_io import write_file
 from polyseme.system.io_errors import readable
+from polyseme.system.regular_files import read_regular
 from polyseme.system.safetensors_io import read_tensors, write_tensors
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
@@ -102,17 +105,10 @@ def _rename_weights(theirs: Mapping[str, Tensor], path: Path) -> dict[str, Tenso
 def _read_tokenizer(path: Path, vocab_size: int) -> Tokenizer:
     try:
         with readable(path, kind=CheckpointError):
-            if path.stat().st_size > _MAX_VOCABULARY_BYTES:
-                raise ValueError
-            words = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(words, list) or not 0 < len(words) <= vocab_size:
-            raise ValueError
-        if not all(isinstance(word, str) for word in words):
-            raise ValueError
-    except (ValueError, RecursionError):
-        raise CheckpointError(
-            f"{path} is not a JSON list of at most {vocab_size:,} words; export it from fastai again"
-        ) from None
+            content = read_regular(path, limit=_MAX_VOCABULARY_BYTES)
+        words = TypeAdapter(Annotated[list[str], Field(min_length=1, max_length=vocab_size)]).validate_json(content)
+    except ValidationError:
+        raise CheckpointError(f"{path} is not a JSON list of at most {vocab_size:,} words; export it again") from None
     vocab = {word: id for id, word in reversed([*enumerate(words)])}  # the first of duplicates
     roles = {role: name for role, names in _ROLES.items() for name in names if name in vocab}
     lowercase = all(word == word.lower() for word in words)

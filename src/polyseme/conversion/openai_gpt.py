@@ -1,16 +1,18 @@
 """OpenAI's original GPT checkpoint: ten `.npy` files of concatenated weights, and a JSON file with their shapes."""
 
 import itertools
-import json
 import math
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
+from pydantic import Field, TypeAdapter
 
 from polyseme.conversion.formats import Importer, ImportOptions, write_checkpoint
 from polyseme.errors import CheckpointError
 from polyseme.system.io_errors import readable
+from polyseme.system.regular_files import read_regular
 from polyseme.training.storage.model_dir import WEIGHTS
 
 _SHAPES = "params_shapes.json"
@@ -53,16 +55,13 @@ def _convert(source: Path, target: Path, options: ImportOptions) -> None:
 def _read_shapes(path: Path) -> list[list[int]]:
     """Read the shapes and check that they are those of a GPT."""
     try:
-        with readable(path, "check the path", CheckpointError):
-            if path.stat().st_size > _MAX_SHAPES_BYTES:
-                raise ValueError
-            shapes: list[list[int]] = json.loads(path.read_text(encoding="utf-8"))
+        with readable(path, kind=CheckpointError):
+            content = read_regular(path, limit=_MAX_SHAPES_BYTES)
+        shapes = TypeAdapter(list[list[Annotated[int, Field(gt=0, lt=1 << 31)]]]).validate_json(content, strict=True)
         dimensions = [2, 2, *[3, 1, 3, 1, 1, 1, 3, 1, 3, 1, 1, 1] * (len(shapes) // (2 * len(_LAYER)))]
         if len(shapes) == 2 or [len(shape) for shape in shapes] != dimensions:
             raise ValueError
-        if not all(type(size) is int and 0 < size < 1 << 31 for shape in shapes for size in shape):
-            raise ValueError
-    except (ValueError, TypeError, RecursionError):
+    except ValueError:
         raise CheckpointError(f"{path} does not contain the shapes of a GPT; download it again") from None
     return shapes
 

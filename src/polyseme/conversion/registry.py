@@ -19,11 +19,10 @@ from polyseme.conversion import (
 from polyseme.conversion.formats import Exporter, Importer, ImportOptions, Parity
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.inference.model import LoadedModel
-from polyseme.system.atomic_io import atomic_folder
-from polyseme.system.io_errors import writable
+from polyseme.system.atomic_io import atomic_folder, check_new_folder
+from polyseme.system.io_errors import readable, writable
 from polyseme.tokenization.vocabulary_files import MERGES_FILES, VOCABULARY_FILES
 from polyseme.training.pretrained_embeddings import PretrainedEmbeddings
-from polyseme.training.storage.run_dir import check_unused
 
 IMPORTERS: tuple[Importer, ...] = (  # the first that detects its format converts it
     cove_mtlstm.IMPORTER,
@@ -72,13 +71,11 @@ def as_model_directory(
         return
     with tempfile.TemporaryDirectory(prefix="polyseme-") as scratch:
         folder = Path(scratch)
-        try:
+        with readable(source, kind=CheckpointError):
             importer.convert(source, folder, options)
             for name in _COPIED:
                 if (source / name).is_file():
                     shutil.copyfile(source / name, folder / name)
-        except OSError as error:
-            raise CheckpointError(f"{error.filename} cannot be read ({error.strerror}); check the path") from None
         yield folder
 
 
@@ -102,7 +99,7 @@ def export_model(
     if exporter.family not in (None, model.family):
         raise ConfigError(f"the export format {format} is for {exporter.family} models, and this one is {model.family}")
     if not exporter.single_file:
-        check_unused(path)
+        check_new_folder(path)
     elif path.exists():
         raise ConfigError(f"{path} already exists; choose another --out")
     with writable(path, "choose another --out", CheckpointError):

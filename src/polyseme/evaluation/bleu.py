@@ -24,28 +24,20 @@ class Bleu:
         self._metric = BLEU(tokenize="zh" if language == "zh" else None, effective_order=True)
         self._compute_bleu: Any = BLEU.compute_bleu
 
-    def score(
-        self, name: str, predictions: Sequence[str], references: Sequence[str], *, section: str = ""
-    ) -> MetricResult:
+    def score(self, name: str, predictions: Sequence[str], references: Sequence[str]) -> MetricResult:
         """BLEU of a corpus, with its jackknife standard error (Efron, 1982)."""
         scores = [
             self._metric.sentence_score(prediction, [reference])
             for prediction, reference in zip(predictions, references, strict=True)
         ]
         counts = np.array([[*score.counts, *score.totals, score.sys_len, score.ref_len] for score in scores])
-        num_items, total = len(counts), counts.sum(0)
+        size, total = len(counts), counts.sum(0)
         error = None
-        if num_items > 1:
+        if size > 1:
             leave_one_out = np.array([self._value(total - row) for row in counts])
-            error = math.sqrt((num_items - 1) / num_items * ((leave_one_out - leave_one_out.mean()) ** 2).sum())
+            error = math.sqrt((size - 1) / size * ((leave_one_out - leave_one_out.mean()) ** 2).sum())
         return MetricResult(
-            name=name,
-            section=section,
-            metric="bleu",
-            value=self._value(total),
-            standard_error=error,
-            num_scored=num_items,
-            num_items=num_items,
+            name=name, metric="bleu", value=self._value(total), standard_error=error, num_scored=size, num_items=size
         )
 
     def _value(self, counts: Any) -> float:

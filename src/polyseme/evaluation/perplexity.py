@@ -12,6 +12,7 @@ from pathlib import Path
 from polyseme.corpora.corpus import Corpus
 from polyseme.evaluation.results import MetricResult, perplexity_result
 from polyseme.inference.scores import Score
+from polyseme.tasks.metrics import jackknife_ratio
 from polyseme.tokenization.document_batches import group_documents
 from polyseme.tokenization.tokenizer import Tokenizer
 
@@ -72,4 +73,5 @@ def _ratio(name: str, costs: Sequence[float], counts: Sequence[int], *, metric: 
         standard_error=error,
         num_scored=num_documents,
         num_items=num_documents,
+        outcomes=jackknife_ratio(costs, counts),
     )

@@ -3,9 +3,10 @@
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from polyseme.inference.scores import perplexity
+from polyseme.tasks.metrics import jackknife_strata
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,8 @@ class MetricResult:
     standard_error: float | None = None
     num_scored: int  # items without OOV words, or that fit into the context
     num_items: int
+    # Jackknife pseudo-values of the items (of a mean: the values), for paired tests; None for items without a score.
+    outcomes: Sequence[float | None] = field(default=(), repr=False)
 
 
 def mean_result(name: str, values: Sequence[float], *, metric: str, num_items: int, section: str = "") -> MetricResult:
@@ -32,6 +35,7 @@ def mean_result(name: str, values: Sequence[float], *, metric: str, num_items: i
         standard_error=statistics.stdev(values) / math.sqrt(count) if count > 1 else None,
         num_scored=count,
         num_items=num_items,
+        outcomes=values,
     )
 
 
@@ -47,12 +51,19 @@ def macro_average(name: str, results: Sequence[MetricResult], *, section: str = 
         standard_error=math.hypot(*errors) / len(scored) if len(errors) == len(scored) > 0 else None,
         num_scored=sum(result.num_scored for result in results),
         num_items=sum(result.num_items for result in results),
+        outcomes=_macro_outcomes(results),
     )
+
+
+def _macro_outcomes(results: Sequence[MetricResult]) -> list[float]:
+    """The pseudo-values of all items of sets whose means are averaged; none if a set has none."""
+    outcomes = [[value for value in result.outcomes if value is not None] for result in results]
+    return jackknife_strata([(1 / len(results), values) for values in outcomes]) if all(outcomes) else []
 
 
 def perplexity_result(mean: MetricResult) -> MetricResult:
     """Turn mean nats into perplexity, with the standard error of the delta method; None on overflow."""
     value = None if mean.value is None else perplexity(mean.value, 1)
     if value is None or not math.isfinite(value):
-        return replace(mean, value=None, standard_error=None)
-    return replace(mean, value=value, standard_error=mean.standard_error and value * mean.standard_error)
+        return replace(mean, value=None, standard_error=None, outcomes=())
+    return replace(mean, value=value, standard_error=mean.standard_error and value * mean.standard_error, outcomes=())

@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -50,9 +51,7 @@ def score_senses(model: LoadedModel, data: Path, *, most: int = 0, seed: int = 0
         raise DataError(
             f"{data} has no sense files; give a folder with WORD.train.tsv and WORD.test.tsv, or train.tsv and test.tsv"
         )
-    return [
-        result for folder, sets in found for result in _score_folder(model, folder.resolve().name, sets, most, seed)
-    ]
+    return [one for folder, sets in found for one in _score_folder(model, folder.resolve().name, sets, most, seed)]
 
 
 def find_sets(folder: Path) -> list[SenseSet]:
@@ -67,28 +66,15 @@ def find_sets(folder: Path) -> list[SenseSet]:
     return sets
 
 
-def score_words(
-    model: LoadedModel, sets: Sequence[SenseSet], *, most: int = 0, seed: int = 0
-) -> dict[str, list[MetricResult]]:
-    """Results of each word: for a static vector, and for every layer."""
-    return {
-        word: _score_word(model, word, train, test)
-        for chosen in sets
-        for word, train, test in read_words(chosen, most, seed)
-    }
-
-
-def _score_folder(
-    model: LoadedModel, name: str, sets: Sequence[SenseSet], most: int, seed: int
-) -> Iterator[MetricResult]:
+def _score_folder(model: LoadedModel, name: str, sets: list[SenseSet], most: int, seed: int) -> Iterator[MetricResult]:
     if is_word_in_context(sets):
         yield from score_pairs(model, name, sets[0], most, seed)
         return
-    words = score_words(model, sets, most=most, seed=seed)
-    for results in words.values():
-        yield from results
-    if len(words) > 1:
-        for by_word in zip(*words.values(), strict=True):
+    words = (word for chosen in sets for word in read_words(chosen, most, seed))
+    results = [score_word(model, *word) for word in words]
+    yield from chain.from_iterable(results)
+    if len(results) > 1:
+        for by_word in zip(*results, strict=True):
             average = macro_average(name, by_word, section=by_word[0].section)
             complete = all(result.value is not None for result in by_word)
             yield average if complete else replace(average, value=None, standard_error=None)
@@ -106,8 +92,14 @@ def read_words(chosen: SenseSet, most: int, seed: int) -> Iterator[tuple[str, li
     """Yield the words of a set, each with its training and test occurrences."""
     train, test = (defaultdict[str, list[Occurrence]](list) for _ in range(2))
     for split, file in ((train, chosen.train), (test, chosen.test)):
-        for word, occurrence in _occurrences(file, chosen.name):
-            split[word].append(occurrence)
+        for record in _records(file, ("text",)):
+            if "sense" in record.values:
+                record = replace(record, columns={"label": "sense"})
+            sense = record.label("label")
+            if not sense:
+                raise record.error("the sense is missing", "write it in a column label or sense, or remove the row")
+            occurrence = replace(_occurrence(record), sense=sense)
+            split[chosen.name or record.label("word") or occurrence.word.lower()].append(occurrence)
     words = [word for word in train if word in test]
     if not words:
         raise DataError(f"{chosen.test} shares no word with {chosen.train}; give matching files")
@@ -118,22 +110,17 @@ def read_words(chosen: SenseSet, most: int, seed: int) -> Iterator[tuple[str, li
         yield word, reservoir_sample(train[word], most, seed)[0], reservoir_sample(test[word], most, seed)[0]
 
 
-def _occurrences(file: Path, name: str) -> Iterator[tuple[str, Occurrence]]:
-    for record in _records(file, ("text",)):
-        if "sense" in record.values:
-            record = replace(record, columns={"label": "sense"})
-        text = record.text("text")
-        place = read_position(record, text)
-        if place is None:
-            raise record.error("the position of the word is missing", "give index, or start and end")
-        sense = record.label("label")
-        if not sense:
-            raise record.error("the sense is missing", "write it in a column label or sense, or remove the row")
-        word = name or record.label("word") or text[slice(*place)].lower()
-        yield word, Occurrence.of(text, *place, sense)
+def _occurrence(record: Record, suffix: str = "") -> Occurrence:
+    text = record.text(f"text{suffix}")
+    place = read_position(record, text, suffix)
+    if place is None:
+        remedy = f"give index{suffix}, or start{suffix} and end{suffix}"
+        raise record.error("the position of the word is missing", remedy)
+    return Occurrence.of(text, *place)
 
 
-def _score_word(model: LoadedModel, word: str, train: list[Occurrence], test: list[Occurrence]) -> list[MetricResult]:
+def score_word(model: LoadedModel, word: str, train: list[Occurrence], test: list[Occurrence]) -> list[MetricResult]:
+    """Results for a static vector, and for every layer."""
     layers = occurrence_vectors(model, [*train, *test]).layers
     train_senses, test_senses = (np.array([occurrence.sense for occurrence in split]) for split in (train, test))
     results = []
@@ -201,19 +188,11 @@ def _read_pairs(file: Path, most: int, seed: int) -> tuple[list[tuple[Occurrence
     """Pairs of occurrences of a word, and whether they share the sense."""
 
     def read(record: Record) -> tuple[tuple[Occurrence, Occurrence], bool]:
-        pair = []
-        for suffix in ("_a", "_b"):
-            text = record.text(f"text{suffix}")
-            place = read_position(record, text, suffix)
-            if place is None:
-                raise record.error(
-                    "the position of the word is missing", f"give index{suffix}, or start{suffix} and end{suffix}"
-                )
-            pair.append(Occurrence.of(text, *place))
+        pair = _occurrence(record, "_a"), _occurrence(record, "_b")
         label = record.label("label").lower()
         if label not in _SAME:
             raise record.error("the label must be same or different", "correct it", found=f"{label!r:.40}")
-        return (pair[0], pair[1]), _SAME[label]
+        return pair, _SAME[label]
 
     rows, _ = reservoir_sample(map(read, _records(file, ("text_a", "text_b", "label"))), most, seed)
     if not rows:

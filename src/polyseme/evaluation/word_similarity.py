@@ -6,7 +6,7 @@ analogies, which have four words per line.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from polyseme.errors import DataError
 from polyseme.evaluation.results import MetricResult, mean_result
 from polyseme.inference.embedding_space import AnalogyMethod, EmbeddingSpace
 from polyseme.system.io_errors import readable
-from polyseme.tasks.metrics import spearman
+from polyseme.tasks.metrics import jackknife_spearman, spearman
 
 _SUFFIXES = (".tsv", ".txt")
 _CHUNK = 10_000_000  # scores in memory at the same time
@@ -88,24 +88,37 @@ def score_words(
 
 def _score_pairs(space: EmbeddingSpace, words: WordSet) -> MetricResult:
     ids, known = _known(space, words.sections[""])
-    value = spearman(np.array(words.scores)[known], space.similarities(ids).cpu())
+    gold, similarities = np.array(words.scores)[known], space.similarities(ids).cpu()
     return MetricResult(
-        name=words.name, metric="spearman", value=value, num_scored=len(ids), num_items=len(words.scores)
+        name=words.name,
+        metric="spearman",
+        value=spearman(gold, similarities),
+        num_scored=len(ids),
+        num_items=len(words.scores),
+        outcomes=_align(jackknife_spearman(gold, similarities), known, len(words.scores)),
     )
 
 
 def _score_analogies(space: EmbeddingSpace, words: WordSet, method: AnalogyMethod) -> Iterator[MetricResult]:
     total: list[float] = []
+    outcomes: list[float | None] = []
     for section, items in words.sections.items():
-        ids, _ = _known(space, items)
+        ids, known = _known(space, items)
         chunk = max(1, _CHUNK // len(space.vectors))
         answers = [
             space.answers(part[:, :3], method=method).argmax(1).cpu() == part[:, 3] for part in torch.split(ids, chunk)
         ]
         correct = torch.cat(answers).double().tolist()
         total += correct
+        outcomes += _align(correct, known, len(items))
         yield mean_result(words.name, correct, metric="accuracy", section=section, num_items=len(items))
-    yield mean_result(words.name, total, metric="accuracy", num_items=sum(map(len, words.sections.values())))
+    yield replace(mean_result(words.name, total, metric="accuracy", num_items=len(outcomes)), outcomes=outcomes)
+
+
+def _align(outcomes: Sequence[float], known: Sequence[int], number: int) -> list[float | None]:
+    """The outcomes of all items, with None for those with OOV words."""
+    of_items = dict(zip(known, outcomes, strict=True)) if outcomes else {}
+    return [of_items.get(item) for item in range(number)]
 
 
 def _known(space: EmbeddingSpace, items: Sequence[Sequence[str]]) -> tuple[torch.Tensor, list[int]]:

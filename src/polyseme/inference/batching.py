@@ -60,12 +60,17 @@ def tokenize_window_ids(tokenizer: Tokenizer, texts: Sequence[str], max_length: 
     return windows, counts
 
 
-def pack(lengths: Sequence[int], batch_tokens: int = BATCH_TOKENS) -> Iterator[list[int]]:
-    """Group sequences with up to `batch_tokens` tokens in total, the longest first to show early if memory runs out."""
+def pack(
+    lengths: Sequence[int], batch_tokens: int = BATCH_TOKENS, *, order: Sequence[int] = (), batch_size: int = 0
+) -> Iterator[list[int]]:
+    """Group sequences with up to `batch_tokens` tokens in total, and up to `batch_size` of them (0: any number).
+
+    Without an order, the longest come first, to show early if memory runs out.
+    """
     group: list[int] = []
     room = batch_tokens
-    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
-        if group and lengths[index] > room:
+    for index in order or sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        if group and (lengths[index] > room or len(group) == batch_size):
             yield group
             group, room = [], batch_tokens
         group.append(index)

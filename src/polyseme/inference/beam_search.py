@@ -42,7 +42,7 @@ def translate_texts(
     windows = tokenize_windows(tokenizer, texts, encoder.config.max_length)
     found = translate_ids(encoder, head, [window.ids for window in windows], config)
     by_text = groupby(zip(windows, found, strict=True), lambda pair: pair[0].text)
-    return [" ".join(tokenizer.decode(ids).strip() for _, ids in translated) for _, translated in by_text]
+    return [" ".join(_decode(tokenizer, ids) for _, ids in translated) for _, translated in by_text]
 
 
 def align_texts(
@@ -54,13 +54,18 @@ def align_texts(
     found = translate_ids(encoder, head, [window.ids for window in firsts], config)
     return [
         Alignment(
-            translation=tokenizer.decode(ids).strip(),
+            translation=_decode(tokenizer, ids),
             source=window.tokens,
             target=[tokenizer.token(id) for id in ids],
             weights=cross_attention(encoder, head, window.ids, ids).cpu().numpy(),
         )
         for window, ids in zip(firsts, found, strict=True)
     ]
+
+
+def _decode(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+    """The text of a translation; bytes that do not form characters, as a weak model may generate, are omitted."""
+    return tokenizer.decode(ids).replace("\ufffd", "").strip()
 
 
 def translate_ids(

@@ -5,7 +5,7 @@ from typing import Literal
 from polyseme.layers.attention import SelfAttention
 from polyseme.models.base import Encoder
 from polyseme.objectives.base import Objective
-from polyseme.objectives.bidirectional_lm import ForwardLm
+from polyseme.objectives.bidirectional_lm import BidirectionalLm
 from polyseme.objectives.causal_lm import CausalLm
 from polyseme.objectives.joint import JointObjective
 from polyseme.objectives.masked_lm import MaskedLm
@@ -48,7 +48,7 @@ def likelihood_scale(objective: JointObjective) -> LikelihoodScale | None:
     the pseudo-likelihood of a masked language model. None if it has no language model.
     """
     for part in objective.parts:
-        if isinstance(part, ForwardLm):
+        if isinstance(part, BidirectionalLm):
             return "bidirectional"
         if isinstance(part, CausalLm):
             return "causal"

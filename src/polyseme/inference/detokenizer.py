@@ -1,7 +1,7 @@
 """Streaming detokenization: whole characters only, and nothing that may be the beginning of a stop string."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from polyseme.tokenization.tokenizer import Tokenizer
@@ -87,9 +87,7 @@ class Detokenizer:
             released.append(self._held.pop(0))
         if last and self._held and self._held[0].start < until:
             piece = self._held.pop(0)
-            released.append(
-                TextPiece(text=piece.text[: until - piece.start], logprobs=piece.logprobs, start=piece.start)
-            )
+            released.append(replace(piece, text=piece.text[: until - piece.start]))
         length = sum(len(piece.text) for piece in released)
         self._pending = self._pending[length:]
         self._released += length

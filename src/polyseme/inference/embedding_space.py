@@ -17,6 +17,7 @@ from polyseme.config import suggest_name
 from polyseme.errors import ConfigError, DataError
 from polyseme.models.base import Encoder
 from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.tokenization.words import find_word, token_text
 
 AnalogyMethod = Literal["3cosadd", "3cosmul"]
 
@@ -79,13 +80,7 @@ class EmbeddingSpace:
 
     def find(self, word: str) -> int | None:
         """The id of a word that is a single token, or None."""
-        exact = self.tokenizer.id(word)
-        if exact is not None and self.tokenizer.config.kind in ("word", "char"):
-            return exact
-        ids = self.tokenizer.encode(" " + word, specials=False).ids  # as in the middle of a sentence
-        if len(ids) == 1 and ids[0] not in self.tokenizer.special_ids:
-            return ids[0]
-        return exact
+        return find_word(self.tokenizer, word)
 
     def id(self, word: str) -> int:
         """The id of a word; an error with similar spellings if it is not a single token."""
@@ -93,11 +88,19 @@ class EmbeddingSpace:
         if id is not None:
             return id
         tokens = self.tokenizer.encode(" " + word, specials=False)
-        similar = similar_spellings(word, self.tokenizer.backend.get_vocab())
+        similar = self.similar_words(word)
         hint = f"; did you mean {', '.join(similar)}?" if similar else "; choose another word"
         if len(tokens.ids) > 1 and not any(tokens.special):
             raise DataError(f"{word!r:.60} is several tokens ({' '.join(tokens.tokens):.60}){hint}")
         raise DataError(f"{word!r:.60} is not in the vocabulary{hint}")
+
+    def similar_words(self, word: str) -> list[str]:
+        """Words of the vocabulary with a similar spelling."""
+        vocabulary = self.tokenizer.backend.get_vocab()
+        ids = [vocabulary[token] for token in similar_spellings(word, vocabulary)]
+        words = [token_text(self.tokenizer, id).strip() for id in ids if id not in self.tokenizer.special_ids]
+        known = (one for one in words if not one.startswith("##") and self.find(one) is not None)
+        return [one for one in dict.fromkeys(known) if one != word]
 
     def _unit_vectors(self, ids: Tensor) -> Iterable[Tensor]:
         return (F.normalize(self.vectors[column], eps=_EPSILON) for column in ids.to(self.vectors.device).T)
@@ -120,7 +123,7 @@ class EmbeddingSpace:
         ]
 
 
-def similar_spellings(word: str, words: Iterable[str], *, most: int = 3) -> list[str]:
+def similar_spellings(word: str, words: Iterable[str]) -> list[str]:
     """Words with a similar spelling, among those that share the most character bigrams."""
     word = word[:100].lower()
     bigrams = _bigrams(word)
@@ -129,7 +132,7 @@ def similar_spellings(word: str, words: Iterable[str], *, most: int = 3) -> list
         theirs = _bigrams(other)
         return len(bigrams & theirs) / (len(bigrams) + len(theirs))
 
-    return difflib.get_close_matches(word, heapq.nlargest(_NUM_CANDIDATES, words, key=overlap), n=most)
+    return difflib.get_close_matches(word, heapq.nlargest(_NUM_CANDIDATES, words, key=overlap))
 
 
 def _bigrams(word: str) -> set[tuple[str, str]]:

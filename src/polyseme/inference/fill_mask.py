@@ -9,6 +9,9 @@ from polyseme.errors import ConfigError
 from polyseme.models.base import Encoder
 from polyseme.objectives.masked_lm import MaskedLm
 from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.tokenization.words import MASK, mask_word
+
+_MAX_EXAMPLE = 200  # characters of a text that is quoted in an error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +27,12 @@ def fill_masks(
     encoder: Encoder, head: MaskedLm, tokenizer: Tokenizer, text: str, *, top: int
 ) -> list[list[MaskPrediction]]:
     """The most probable tokens for each [MASK] of a text, each read in the window around it."""
-    ids = tokenizer.encode(text.replace("[MASK]", tokenizer.token(head.mask))).ids
+    ids = tokenizer.encode(text.replace(MASK, tokenizer.token(head.mask))).ids
     masks = [position for position, id in enumerate(ids) if id == head.mask]
     if not masks:
-        raise ConfigError("the text has no [MASK]; write [MASK] for each token to predict")
+        raise ConfigError(
+            f"the text has no {MASK}; write it in place of each token to predict{_example(text, tokenizer)}"
+        )
     limit = encoder.config.max_length
     starts = [max(0, min(position - limit // 2, len(ids) - limit)) for position in masks]
     predictions = []
@@ -44,3 +49,8 @@ def fill_masks(
             for values, indices in zip(best.values.tolist(), best.indices.tolist(), strict=True)
         ]
     return predictions
+
+
+def _example(text: str, tokenizer: Tokenizer) -> str:
+    masked = mask_word(text, tokenizer) if len(text) <= _MAX_EXAMPLE else None
+    return f": {masked}" if masked else ""

@@ -18,7 +18,7 @@ from polyseme.inference.batching import bucket_by_length, padded_batch
 from polyseme.inference.scores import Alternatives, Score, TokenScore, find_oov_words, make_score, top_alternatives
 from polyseme.inference.windows import Direction, ScoringRequest, scoring_windows
 from polyseme.models.base import Encoder
-from polyseme.objectives.bidirectional_lm import ForwardLm
+from polyseme.objectives.bidirectional_lm import BidirectionalLm
 from polyseme.objectives.causal_lm import CausalLm
 from polyseme.tokenization.tokenizer import Tokenizer
 
@@ -29,7 +29,7 @@ def score_texts(
     encoder: Encoder, head: CausalLm, tokenizer: Tokenizer, texts: Sequence[str], *, top: int | None = None
 ) -> list[Score]:
     """Score texts by a language model; with `top`, score each token and list alternatives."""
-    if isinstance(head, ForwardLm):
+    if isinstance(head, BidirectionalLm):
         requests = list(_sentence_requests(tokenizer, texts))
     else:
         requests = list(_document_requests(tokenizer, texts, backward=encoder.context == "right"))
@@ -118,7 +118,7 @@ def _score(
 
 @torch.inference_mode()
 def _token_costs(
-    encoder: Encoder, head: CausalLm, requests: Sequence[ScoringRequest], prefix: Sequence[int], top: int | None
+    encoder: Encoder, head: CausalLm, requests: Sequence[ScoringRequest], prefix: list[int], top: int | None
 ) -> tuple[dict[Direction, Doubles], Flags, dict[Direction, TokenDetails]]:
     """The nats of each text in each direction, whether every token was the most probable, and costs by token."""
     max_length = encoder.config.max_length
@@ -134,7 +134,7 @@ def _token_costs(
             rows = np.repeat(np.arange(len(batch)), [len(some.ids) for some in targets])
             sources = np.concatenate([some.sources for some in targets])
             ids = torch.from_numpy(np.concatenate([some.ids for some in targets])).to(encoder.device)
-            if isinstance(head, ForwardLm) and direction == "backward":
+            if isinstance(head, BidirectionalLm) and direction == "backward":
                 hidden = head.backward_hidden_states(encoded)
             else:
                 hidden = head.hidden_states(encoded)

@@ -71,6 +71,7 @@ class LoadedModel:
             embedding, without context.
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/bert")
             >>> encoding = model.encode(["the bank of the river"])[0]
             >>> dict(zip(encoding.tokens, encoding.layers[-1]))["bank"].shape
@@ -91,6 +92,7 @@ class LoadedModel:
             An array (texts, width).
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/bert")
             >>> model.embed(["a sentence", "another one"]).shape
             (2, 128)
@@ -114,6 +116,7 @@ class LoadedModel:
             For each `[MASK]`, the most probable tokens with their probabilities, the best first.
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/bert")
             >>> [candidate.token for candidate in model.fill("The [MASK] barked.")[0]]
             ['dog', 'cat', 'man', 'boy', 'horse']
@@ -144,6 +147,7 @@ class LoadedModel:
             The generated text without the prompt; a list where a list of prompts is given.
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/gpt2")
             >>> text = model.generate("The function returns", max_tokens=20, temperature=0.8, top_p=0.95)
         """
@@ -163,6 +167,7 @@ class LoadedModel:
             An iterator over pieces of the text.
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/gpt2")
             >>> for piece in model.stream("Once", max_tokens=20):
             ...     print(piece, end="", flush=True)
@@ -202,6 +207,7 @@ class LoadedModel:
             A translation per text.
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/en-de")
             >>> translation, = model.translate(["A man is sleeping."], beam_size=8)
         """
@@ -219,6 +225,7 @@ class LoadedModel:
             An `Alignment` per text: the translation, source and target tokens, and weights (target, source).
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/en-de")
             >>> alignment = model.align(["A man is sleeping."])[0]
             >>> alignment.weights.shape == (len(alignment.target), len(alignment.source))
@@ -243,6 +250,7 @@ class LoadedModel:
             A `Score` per text, in nats; `bits_per_character`, `perplexity` and `word_perplexity` derive from it.
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/gpt2")
             >>> good, bad = model.score(["The cat sat on the mat.", "Mat the on sat cat the."])
             >>> good.bits_per_character < bad.bits_per_character
@@ -281,6 +289,7 @@ class LoadedModel:
             A prediction per row; its fields depend on the task (label and probabilities, score, tags, span …).
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/bert-reviews")
             >>> model.predict(["A wonderful film."])[0].label
             'positive'
@@ -294,9 +303,7 @@ class LoadedModel:
     def _find_task(self, name: str | None) -> Task[Any, Any]:
         tasks = self.tasks
         if not tasks:
-            raise ConfigError(
-                f"{self.folder} is not fine-tuned; run polyseme finetune {self.folder} --train FILE first"
-            )
+            raise ConfigError(f"{self.folder} is not fine-tuned; run polyseme finetune {self.folder} --train FILE")
         if name is None and len(tasks) > 1:
             raise ConfigError(f"{self.folder} has several tasks; choose one of {', '.join(tasks)}")
         name = name or next(iter(tasks))
@@ -320,6 +327,7 @@ class LoadedModel:
             Words with their cosine similarity, the nearest first.
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/skipgram")
             >>> [neighbour.word for neighbour in model.neighbours("bank", top=3)]
             ['banks', 'lender', 'river']
@@ -342,6 +350,7 @@ class LoadedModel:
             Words with their scores, the best first; the three words are excluded.
 
         Example:
+            >>> import polyseme as ps
             >>> model = ps.load("runs/skipgram")
             >>> answers = model.analogy("man", "king", "woman")
         """

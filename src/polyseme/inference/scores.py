@@ -116,9 +116,7 @@ def top_alternatives(logits: Tensor, top: int) -> list[Alternatives]:
     ]
 
 
-def find_oov_words(
-    tokenizer: Tokenizer, text: str, ids: Sequence[int], offsets: Sequence[tuple[int, int]]
-) -> list[str]:
+def find_oov_words(tokenizer: Tokenizer, text: str, ids: list[int], offsets: Sequence[tuple[int, int]]) -> list[str]:
     """The OOV words of a text; a literal <unk>, as published corpora have it, is a token like any other."""
     unknown = tokenizer.specials.unknown
     if unknown is None or unknown not in ids:

@@ -43,18 +43,14 @@ class ScoringWindow:
     targets: Mapping[Direction, ScoringTargets]
 
 
-def scoring_windows(
-    text: int, request: ScoringRequest, max_length: int, prefix: Sequence[int]
-) -> Iterator[ScoringWindow]:
+def scoring_windows(text: int, request: ScoringRequest, max_length: int, prefix: list[int]) -> Iterator[ScoringWindow]:
     """Cut a text into windows of at most `max_length` tokens; all but the first start with `prefix`."""
     if len(request.targets) > 1:
         return _bidirectional_windows(text, request, max_length)
     return _causal_windows(text, request, max_length, prefix)
 
 
-def _causal_windows(
-    text: int, request: ScoringRequest, max_length: int, prefix: Sequence[int]
-) -> Iterator[ScoringWindow]:
+def _causal_windows(text: int, request: ScoringRequest, max_length: int, prefix: list[int]) -> Iterator[ScoringWindow]:
     ((direction, positions),) = request.targets.items()
     length, backward = len(request.ids), direction == "backward"
     ids, targets = np.array(request.ids, dtype=np.int64), np.array(positions, dtype=np.int64)

@@ -15,25 +15,10 @@ _LIGHT_THEME = "--ground: #fff; --ink: #1c1c1c; --faint: #666; --line: #ddd; --p
     f"--colour-{number}: {colour};" for number, colour in enumerate(COLOURS)
 )
 
-_STYLE = f"""
+_THEMES = f"""
 :root {{ color-scheme: light dark; {_LIGHT_THEME} }}
 @media (prefers-color-scheme: dark) {{ :root {{ --ground: #16181b; --ink: #e8e6e3; --faint: #a0a0a0; --line: #3a3d42;
   --panel: #1f2226; {" ".join(f"--colour-{number}: {colour};" for number, colour in enumerate(DARK_COLOURS))} }} }}
-* {{ box-sizing: border-box; }}
-body {{ margin: 0 auto; padding: 1.2rem; max-width: 75rem; background: var(--ground); color: var(--ink);
-  font: 16px/1.5 system-ui, "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", sans-serif; }}
-h1 {{ font-size: 1.4rem; line-height: 1.25; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(--line); }}
-th:first-child, td:first-child {{ text-align: left; }}
-.faint {{ color: var(--faint); }} .wide {{ overflow-x: auto; }} svg {{ max-width: 100%; height: auto; }}
-svg text {{ fill: currentColor; }} svg text.faint {{ fill: var(--faint); }}
-.chart .grid {{ stroke: var(--line); }} .chart .tick {{ stroke: var(--faint); fill: none; }}
-.chart .rule {{ stroke: var(--faint); stroke-dasharray: 5 4; }}
-.chart text {{ paint-order: stroke; stroke: var(--ground); stroke-width: 3px; stroke-linejoin: round; }}
-button, select, input {{ font: inherit; color: inherit; background: var(--panel); border: 1px solid var(--line);
-  border-radius: 4px; padding: .2rem .6rem; }}
-:focus-visible {{ outline: 2px solid var(--colour-0); outline-offset: 2px; }}
 @media print {{ :root {{ color-scheme: light; {_LIGHT_THEME} --ink: #000; }} body {{ max-width: none; padding: 0; }} }}
 """
 
@@ -48,7 +33,8 @@ def page(title: str, body: str, *, data: Any = None, script: str = "", style: st
         '<html lang="en"><head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{escape(title)}</title><style>{_STYLE}{style}</style></head><body>",
+        f"<title>{escape(title)}</title>",
+        f"<style>{read_asset('page.css')}{_THEMES}{style}</style></head><body>",
         body,
     ]
     if data is not None:

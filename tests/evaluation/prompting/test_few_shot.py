@@ -12,7 +12,7 @@ from polyseme.errors import ConfigError, DataError
 from polyseme.evaluation.prompting.ask import AskConfig, ask
 from polyseme.evaluation.prompting.few_shot import score_prompts
 from polyseme.evaluation.prompting.items import read_prompts
-from polyseme.evaluation.prompting.templates import Template, detect_language, get_template
+from polyseme.evaluation.prompting.templates import PromptTemplate, detect_language, get_template
 from polyseme.evaluation.rouge import rouge
 from polyseme.inference.scores import Score
 from polyseme.tokenization.word_segmentation import choose_segmenter
@@ -242,7 +242,7 @@ def test_templates_are_data():
     # Braces in a text are not placeholders.
     assert get_template("translate", "en").question(source="{source} {0}") == "{source} {0} ="
     assert get_template("translate", "en").format_answer("{answer}") == " {answer}"
-    assert isinstance(get_template("complete", "en"), Template)
+    assert isinstance(get_template("complete", "en"), PromptTemplate)
 
 
 # --- real models

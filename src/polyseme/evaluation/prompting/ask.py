@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pydantic import Field
@@ -10,15 +10,8 @@ from pydantic import Field
 from polyseme.config import Config
 from polyseme.errors import ConfigError, DataError
 from polyseme.evaluation.prompting.few_shot import count_tokens, score_choices
-from polyseme.evaluation.prompting.items import (
-    PromptItem,
-    PromptSet,
-    choice_template,
-    make_item,
-    read_prompts,
-    translation_template,
-)
-from polyseme.evaluation.prompting.templates import detect_language, get_template
+from polyseme.evaluation.prompting.items import PromptItem, PromptSet, make_item, read_prompts, translation_language
+from polyseme.evaluation.prompting.templates import detect_language
 from polyseme.inference.model import LoadedModel
 from polyseme.inference.scores import Score
 
@@ -76,21 +69,16 @@ def ask(model: LoadedModel, texts: Sequence[str], config: AskConfig) -> list[Ask
 
 def _make_item(text: str, config: AskConfig, pool: PromptSet | None) -> PromptItem:
     if config.task == "translate":
-        source = detect_language([text])
         # Without examples, the target language is English.
-        template = translation_template(config.language, source, pool.language if pool else "en")
+        language = translation_language(config.language, detect_language([text]), pool.language if pool else "en")
         values = {"source": text}
     else:
         language = detect_language([config.passage + text]) if config.language == "auto" else config.language
-        if config.task == "choose":
-            template, values = choice_template(text, language), {"context": text}
-        elif config.task == "summarise":
-            template, values = get_template("summarise", language), {"text": text}
-        else:
-            template, values = get_template("answer", language), {"passage": config.passage, "question": text}
-    if config.max_tokens:
-        template = template.replace(max_tokens=config.max_tokens)
-    return make_item(template, choices=config.choices, **values)
+        values = {"choose": {"context": text}, "summarise": {"text": text}}.get(
+            config.task, {"passage": config.passage, "question": text}
+        )
+    item = make_item(config.task, language, values, choices=config.choices)
+    return replace(item, template=item.template.replace(max_tokens=config.max_tokens)) if config.max_tokens else item
 
 
 def _fit_prompt(model: LoadedModel, item: PromptItem, examples: Sequence[PromptItem]) -> tuple[str, int]:

@@ -32,13 +32,11 @@ def score_prompts(
     pool = read_prompts(examples, language) if examples else questions
     sampled = questions.sample(most, seed)
     prompts = sampled.prompts(pool, shots, seed)
-    results = _TASKS[sampled.task](model, sampled, prompts, seed)
+    score = {"complete": _complete, "choose": _choose}.get(sampled.task, _generate)
+    results = score(model, sampled, prompts, seed)
     num_fitting = sum(length <= model.encoder.config.max_length for length in count_tokens(model, prompts))
     name, section = sampled.file.stem, f"{sampled.task}, {shots}-shot"
-    return [
-        replace(result, name=name, section=section, num_scored=num_fitting, num_items=len(prompts))
-        for result in results
-    ]
+    return [replace(one, name=name, section=section, num_scored=num_fitting, num_items=len(prompts)) for one in results]
 
 
 def score_choices(model: LoadedModel, items: Sequence[PromptItem], prompts: Sequence[str]) -> list[list[Score]]:
@@ -100,12 +98,3 @@ def _generate(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], 
 def _mean(metric: str, values: Sequence[float]) -> MetricResult:
     """A mean over all questions, to which `score_prompts` adds the name and the number of questions."""
     return mean_result("", values, metric=metric, num_items=len(values))
-
-
-_TASKS: dict[str, Callable[[LoadedModel, PromptSet, Sequence[str], int], list[MetricResult]]] = {
-    "complete": _complete,
-    "choose": _choose,
-    "answer": _generate,
-    "summarise": _generate,
-    "translate": _generate,
-}

@@ -11,7 +11,7 @@
 
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -23,11 +23,19 @@ from polyseme.datasets.records import Record
 from polyseme.datasets.squad import SpanExample
 from polyseme.datasets.task_schemas import ChoiceExample
 from polyseme.errors import DataError
-from polyseme.evaluation.prompting.templates import Language, Template, detect_language, get_template
+from polyseme.evaluation.prompting.templates import Language, PromptTemplate, detect_language, get_template
 from polyseme.tokenization.word_segmentation import WordSegmentation, choose_segmenter
 
 _END = re.compile(r"[\W_]*$")
 _QUESTION = ("?", "？")
+_COLUMNS = {
+    "choose": {"context", "choices", "answer"},
+    "translate": {"source", "target"},
+    "summarise": {"text", "summary"},
+    "complete": {"text"},
+}
+
+_Row = tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]  # fields of the template, answers and choices
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +44,7 @@ class PromptItem:
 
     question: str  # the prompt without examples
     answers: tuple[str, ...]  # any of them is correct; empty if unanswerable
-    template: Template
+    template: PromptTemplate
     choices: tuple[str, ...] = ()
 
     @property
@@ -83,20 +91,39 @@ def read_prompts(path: str | Path, language: str = "auto") -> PromptSet:
     """Read the questions of a file, with templates in the given or the detected language."""
     file = find_file(path)
     task = _task(file)
-    items, used = _READERS[task](file, language)
-    if not items:
+    rows = list(_read_rows(file, task))
+    source = detect_language(next(iter(values.values())) for values, *_ in rows)
+    used: Language = source if language == "auto" else "zh" if language == "zh" else "en"
+    template_language: str = used
+    if task == "translate":
+        used = detect_language(answer for _, (answer,), _ in rows)
+        template_language = translation_language(language, source, used)
+    elif task == "complete":
+        pairs = map(_last_word_splitter(used), (values["context"] for values, *_ in rows))
+        rows = [({"context": context}, (word,), ()) for context, word in pairs if context and word]
+    if not rows:
         raise DataError(f"{file} has no questions; give at least one row")
-    return PromptSet(file=file, task=task, language=used, items=items)
+    return PromptSet(
+        file=file, task=task, language=used, items=[make_item(task, template_language, *row) for row in rows]
+    )
 
 
-def make_item(template: Template, *answers: str, choices: tuple[str, ...] = (), **values: str) -> PromptItem:
-    """Fill in a template."""
+def make_item(
+    task: str, language: str, values: Mapping[str, str], answers: tuple[str, ...] = (), choices: tuple[str, ...] = ()
+) -> PromptItem:
+    """Fill in the template of a task; choices answer the context, if it is a question, or continue it."""
+    if task == "choose" and not values["context"].rstrip().endswith(_QUESTION):
+        task = "continue"
+    template = get_template(task, language)
     return PromptItem(question=template.question(**values), answers=answers, template=template, choices=choices)
 
 
-def choice_template(context: str, language: str) -> Template:
-    """The template for choices that answer the context, if it is a question, or continue it."""
-    return get_template("choose" if context.rstrip().endswith(_QUESTION) else "continue", language)
+def translation_language(language: str, source: Language, target: Language) -> str:
+    """The given language of the template, or the one that fits the two languages."""
+    if language == "zh" and source == target:
+        target = "en" if source == "zh" else "zh"
+    # In Chinese for translation to or from Chinese, otherwise with an equals sign only.
+    return "en" if language == "en" or source == target else f"{source}-{target}"
 
 
 def _task(file: Path) -> str:
@@ -112,76 +139,23 @@ def _task(file: Path) -> str:
     raise DataError(f"{file}: no task has these columns ({there}); see polyseme evaluate --help")
 
 
-def _complete(file: Path, language: str) -> tuple[list[PromptItem], Language]:
-    texts = [record.text("text") for record in _records(file)]
-    used = _template_language(language, texts)
-    template, split_text = get_template("complete", used), _last_word_splitter(used)
-    pairs = (pair for pair in map(split_text, texts) if all(pair))  # a single word has no context
-    return [make_item(template, word, context=context) for context, word in pairs], used
-
-
-def _choose(file: Path, language: str) -> tuple[list[PromptItem], Language]:
-    examples = read_examples(file, ChoiceExample)
-    used = _template_language(language, [example.context for example in examples])
-    return [
-        make_item(choice_template(one.context, used), one.choices[one.answer], choices=one.choices, context=one.context)
-        for one in examples
-    ], used
-
-
-def _answer(file: Path, language: str) -> tuple[list[PromptItem], Language]:
-    examples = read_examples(file, SpanExample)
-    used = _template_language(language, [example.passage for example in examples])
-    template = get_template("answer", used)
-    return [
-        make_item(template, *(span.text for span in one.answers), passage=one.passage, question=one.question)
-        for one in examples
-    ], used
-
-
-def _summarise(file: Path, language: str) -> tuple[list[PromptItem], Language]:
-    records = list(_records(file))
-    used = _template_language(language, [record.text("text") for record in records])
-    template = get_template("summarise", used)
-    return [make_item(template, record.text("summary"), text=record.text("text")) for record in records], used
-
-
-def _translate(file: Path, language: str) -> tuple[list[PromptItem], Language]:
-    rows = list(ParallelCorpus(file).sentence_pairs())
-    source, target = (detect_language(texts) for texts in zip(*rows, strict=True))
-    template = translation_template(language, source, target)
-    return [make_item(template, translation, source=text) for text, translation in rows], target
-
-
-def translation_template(language: str, source: Language, target: Language) -> Template:
-    """The template in a given language, or the one that fits the two languages."""
-    if language == "zh" and source == target:
-        target = "en" if source == "zh" else "zh"
-    # In Chinese for translation to or from Chinese, otherwise with an equals sign only.
-    return get_template("translate", "en" if language == "en" or source == target else f"{source}-{target}")
-
-
-_COLUMNS = {
-    "choose": {"context", "choices", "answer"},
-    "translate": {"source", "target"},
-    "summarise": {"text", "summary"},
-    "complete": {"text"},
-}
-_READERS: dict[str, Callable[[Path, str], tuple[list[PromptItem], Language]]] = {
-    "complete": _complete,
-    "choose": _choose,
-    "answer": _answer,
-    "summarise": _summarise,
-    "translate": _translate,
-}
-
-
-def _records(file: Path) -> Iterator[Record]:
-    return (Record(file, number, values, {}) for number, values in FileReader(file).records())
-
-
-def _template_language(language: str, texts: Sequence[str]) -> Language:
-    return detect_language(texts) if language == "auto" else "zh" if language == "zh" else "en"
+def _read_rows(file: Path, task: str) -> Iterator[_Row]:
+    if task == "choose":
+        for choice in read_examples(file, ChoiceExample):
+            yield {"context": choice.context}, (choice.choices[choice.answer],), choice.choices
+    elif task == "answer":
+        for one in read_examples(file, SpanExample):
+            yield {"passage": one.passage, "question": one.question}, tuple(span.text for span in one.answers), ()
+    elif task == "translate":
+        for source, target in ParallelCorpus(file).sentence_pairs():
+            yield {"source": source}, (target,), ()
+    else:
+        for number, values in FileReader(file).records():
+            record = Record(file, number, values, {})
+            if task == "summarise":
+                yield {"text": record.text("text")}, (record.text("summary"),), ()
+            else:
+                yield {"context": record.text("text")}, (), ()
 
 
 def _last_word_splitter(language: Language) -> Callable[[str], tuple[str, str]]:

@@ -16,7 +16,7 @@ Language = Literal["en", "zh"]
 _NUM_DETECTION_TEXTS = 100  # used to detect the language
 
 
-class Template(Config):
+class PromptTemplate(Config):
     """The prompt of a task, and where the generated answer ends."""
 
     prompt: str
@@ -50,7 +50,7 @@ class Template(Config):
         return "".join(split_sentences(text)[: self.sentences]).strip() if self.sentences else text
 
 
-def get_template(task: str, language: str) -> Template:
+def get_template(task: str, language: str) -> PromptTemplate:
     """The template of a task in a language."""
     return _templates()[task][language]
 
@@ -62,9 +62,9 @@ def detect_language(texts: Iterable[str]) -> Language:
 
 
 @functools.cache
-def _templates() -> dict[str, dict[str, Template]]:
+def _templates() -> dict[str, dict[str, PromptTemplate]]:
     content = tomllib.loads((files(__package__) / "templates.toml").read_text(encoding="utf-8"))
     return {
-        task: {name: Template.parse(values, group=f"{task}.{name}") for name, values in languages.items()}
+        task: {name: PromptTemplate.parse(values, group=f"{task}.{name}") for name, values in languages.items()}
         for task, languages in content.items()
     }
