@@ -55,7 +55,7 @@ BETTER = {**IDENTIFIERS, **WHOLE_IDENTIFIERS}
 PROSE = {
     r"\b(told|tells?)\b": "config, reports, prints",
     r"\b(says?|said)\b": "reports, prints, use",
-    r"\blearnt\b": "trained on, learned",
+    r"\blearnt\b|\blearn(s|ed|ing)? from\b": "trained on, learned",
     r"\b(go|goes|gone|going) on\b": "resume, continue, generate",
     r"\bwriting on\b": "text generation",
     r"\b(fill|fills|filling) (in )?(the )?blanks?\b": "masked-token prediction",
@@ -72,7 +72,7 @@ PROSE = {
     r"\b(nats|bits) an? \w+": "nats/token, bits per character",
     r"\bpace\b": "throughput, step time",
     r"\bchances of\b|\bby lot\b|\blots are\b": "random generator, probability",
-    r"\bfigures? of merit\b|\bmerit\b": "metric",
+    r"\bfigures? of merit\b|\bmerits?\b": "metric",
     r"\b(beyond|within|above) noise\b": "significant at two standard errors",
     r"\bcommonest answer\b|\bnothing (is |was )?learnt\b": "majority baseline",
     r"\bgiven vectors\b": "pretrained embeddings",
@@ -82,6 +82,36 @@ PROSE = {
     r"\b(is|are) no (?!longer|more|less|larger|smaller|better|worse|faster|slower)[a-z]+\b": "is not a valid X",
     r"\bso (many|much)\b": "N",
     r"\bthe very (?!first|last|end|best|beginning)\w+": "the same",
+    r"[\"'`]questions[\"'`]|\b(search|similarity) and questions\b": "question answering",
+    r"(?<!part-of-speech )\btagging\b|\bclassifying\b": "sequence labelling, text classification",
+    r"\b(on|task of|tasks of) pairs\b": "sentence-pair classification",
+    r"\brows? of (tokens|ids)\b|\btokens? (of|in|per) (a |each )?row\b": "a sequence (of tokens)",
+    r"\b(the|each|every|next|last|filled|hollow) marks?\b": "milestones; markers (of a chart)",
+    r"\b(train|dev|test|training|held-out) parts?\b|\bparts of the (text|corpus|data|run)s?\b": "split, shard",
+    r"\bparked\b|\bparks (its|their)\b": "attention sink",
+    r"\bdata sets?\b": "dataset",
+}
+
+# In Chinese texts.
+CHINESE = {
+    r"空格": "掩码, [MASK] (空格 is a space)",
+    r"框架": "内嵌显示",
+    r"家族": "模型类型",
+    r"词类(?!型)": "词聚类",
+    r"惊奇|没想到": "惊异度（surprisal）",
+    r"比较报告": "对比报告",
+    r"提问": "运行; 问题",
+    r"画图": "绘制",
+    r"正在提供|没有提供的": "已加载, 未能加载",
+    r"做不到这一点|有得看": "不支持此功能",
+    r"看的词元|被看的": "查询（query）, 键（key）",
+    r"闲置|看首个|看得很散|没有特别之处": "attention sink, 分布分散, 无明显关注对象",
+    r"顶层为": "共 N 层",
+    r"处理器秒|每秒词元": "CPU 时间（秒）, 词元/秒",
+    r"有多自然": "对数概率",
+    r"总取|最可能的词元": "贪心解码",
+    r"文字相同": "结果可复现",
+    r"续写": "生成",
 }
 
 # Sentences of the generated corpora and word lists are data.
@@ -152,8 +182,9 @@ def complaints(path):
             bad += [identifier] if identifier.strip("_") in WHOLE_IDENTIFIERS else []
             found += [(line, word, BETTER.get(word.strip("_"), ""), identifier) for word in bad]
     if name not in DATA:
+        patterns = CHINESE if name.endswith(".zh.md") else PROSE | CHINESE
         for line, text in prose_of(path):
-            for pattern, better in PROSE.items():
+            for pattern, better in patterns.items():
                 found += [(line, match[0].lower(), better, text.strip()) for match in re.finditer(pattern, text, re.I)]
     return [
         f"{name}:{line}: {word!r}: write {better} — {where:.120}"
@@ -163,10 +194,13 @@ def complaints(path):
 
 
 SOURCES = [
-    *(path for suffix in ("py", "js", "css", "toml") for path in sorted(PACKAGE.rglob(f"*.{suffix}"))),
+    *(path for suffix in ("py", "js", "css", "html", "toml") for path in sorted(PACKAGE.rglob(f"*.{suffix}"))),
     *sorted({*(ROOT / "tests").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")} - {THIS_FILE}),
-    *sorted((ROOT / "docs").rglob("*.md")),
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")),
+    *(path for suffix in ("md", "svg") for path in sorted((ROOT / "docs").rglob(f"*.{suffix}"))),
+    *(
+        ROOT / name
+        for name in ("README.md", "README.zh.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile", "pyproject.toml")
+    ),
 ]
 
 

@@ -28,7 +28,7 @@ def test_heads(family, kind, tmp_path: Path):
     encoder = FAMILIES[family](FAMILIES[family].Config(**SIZES)).eval()
     settings = {"labels": ["a", "b", "c"]} if kind in ("classify", "tag") else {}
     task, config = parse_task(kind, **settings), FineTuningConfig(language_model=0.0)
-    tuning = build_finetuning_objective({kind: task}, config, encoder).eval()
+    tuning = build_finetuning_objective({"mine": task}, config, encoder).eval()
     with torch.no_grad():
         for weight in [*encoder.parameters(), *tuning.parameters()]:
             weight.add_(torch.randn_like(weight) * 0.1)
@@ -42,7 +42,7 @@ def test_heads(family, kind, tmp_path: Path):
     group = 2 if kind == "choice" else 1
     batch = Batch.of(ids, rows_per_example=group)
     with torch.no_grad():
-        ours = tuning.tasks[kind].scores(encoder, encoder(batch), batch)
+        ours = tuning.tasks["mine"].scores(encoder, encoder(batch), batch)
         found = theirs.eval()(input_ids=ids.view(-1, group, 11) if group > 1 else ids)
     if kind == "span":
         ours, logits = ours.flatten(0, 1), torch.stack([found.start_logits, found.end_logits], 1).flatten(0, 1)
@@ -51,6 +51,6 @@ def test_heads(family, kind, tmp_path: Path):
     torch.testing.assert_close(ours, logits, atol=2e-5, rtol=1e-4)
 
     again = open_model(tmp_path, family=family)
-    fresh = build_finetuning_objective({kind: task}, config, again.encoder)
+    fresh = build_finetuning_objective({"mine": task}, config, again.encoder)
     assert again.load(fresh)[1] == set(tuning.state_dict())
     assert all(torch.equal(weight, fresh.state_dict()[name]) for name, weight in tuning.state_dict().items())
