@@ -23,8 +23,8 @@ import polyseme as ps
 from bench import Row, arguments, machine, report
 from polyseme.datasets.builtin import sample_folder
 from polyseme.datasets.labelled_files import read_examples
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES
 from polyseme.families import FAMILIES
+from polyseme.tasks import TASKS
 
 METRICS = {"tag": "f1", "similarity": "spearman", "span": "f1"}  # otherwise accuracy
 SETTINGS = ("training.evaluate_every=50", "data.batch_size=16", "finetuning.width=64", "finetuning.patience=0")
@@ -44,7 +44,7 @@ def majority(kind: str, suffix: str = "") -> float:
     if kind in ("similarity", "tag"):
         return 0.0  # constant scores have no rank correlation, and O tags no entities
     files = file_of(kind, "train"), file_of(kind + suffix, "test")
-    train, gold = (read_examples(file, EXAMPLE_TYPES[kind]) for file in files)
+    train, gold = (read_examples(file, TASKS[kind].Example) for file in files)
     if kind == "span":
         return mean(example.labels == ("unanswerable",) for example in gold)  # never answering is the baseline
     ((label, _),) = Counter(example.labels for example in train).most_common(1)
@@ -75,7 +75,7 @@ def run(family: str, args: argparse.Namespace) -> Row:
     folder = args.runs / family
     model = pretrained(family, args, folder / "pretrained")
     row: Row = {"family": family}
-    for kind in EXAMPLE_TYPES:
+    for kind in TASKS:
         tuned = ps.finetune(
             model,
             task=kind,
@@ -93,13 +93,13 @@ def run(family: str, args: argparse.Namespace) -> Row:
 
 def markdown(rows: list[Row], args: argparse.Namespace) -> str:
     """The rows as a Markdown table with the best scores in bold, and the conditions of the run."""
-    best = {kind: max(row[kind] for row in rows) for kind in EXAMPLE_TYPES}
+    best = {kind: max(row[kind] for row in rows) for kind in TASKS}
     lines = [
-        "| | " + " | ".join(f"{kind} ({METRICS.get(kind, 'accuracy')})" for kind in EXAMPLE_TYPES) + " |",
-        "|---" * (1 + len(EXAMPLE_TYPES)) + "|",
+        "| | " + " | ".join(f"{kind} ({METRICS.get(kind, 'accuracy')})" for kind in TASKS) + " |",
+        "|---" * (1 + len(TASKS)) + "|",
     ]
     for row in rows:
-        cells = [f"**{row[kind]:.3f}**" if row[kind] == best[kind] else f"{row[kind]:.3f}" for kind in EXAMPLE_TYPES]
+        cells = [f"**{row[kind]:.3f}**" if row[kind] == best[kind] else f"{row[kind]:.3f}" for kind in TASKS]
         lines.append(f"| {row['family']} | " + " | ".join(cells) + " |")
     facts = machine()
     conditions = (
@@ -128,7 +128,7 @@ def main() -> None:
     args = parse_args()
     args.pretraining_budget = args.pretraining_budget or ("4000steps" if args.long else "1000steps")
     args.finetuning_budget = args.finetuning_budget or ("2000steps" if args.long else "400steps")
-    rows: list[Row] = [{"family": "majority", **{kind: majority(kind) for kind in EXAMPLE_TYPES}}]
+    rows: list[Row] = [{"family": "majority", **{kind: majority(kind) for kind in TASKS}}]
     families = args.families.split(",")
     # One process per family, since the number of threads is set per process.
     context = multiprocessing.get_context("spawn")

@@ -21,7 +21,7 @@ import numpy as np
 from bench import Row, arguments, report
 from polyseme import finetune
 from polyseme.datasets.labelled_files import find_labels, read_examples
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES
+from polyseme.tasks import TASKS
 from polyseme.training.finetuning import SCORES
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.model_dir import read_json
@@ -55,7 +55,7 @@ def finetune_transformers(args: Namespace, train: Path, seed: int) -> tuple[floa
     from scipy.stats import spearmanr
 
     transformers.utils.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    examples: list[list[Any]] = [read_examples(path, EXAMPLE_TYPES[args.task]) for path in (train, args.dev)]
+    examples: list[list[Any]] = [read_examples(path, TASKS[args.task].Example) for path in (train, args.dev)]
     tokenizer = transformers.AutoTokenizer.from_pretrained(args.model)
     regression = args.task == "similarity"
     labels = [] if regression else find_labels(examples[0])

@@ -150,7 +150,7 @@ def main() -> None:
             if args.tags and family == "bert":
                 torch.manual_seed(1000 + seed)
                 fresh = FAMILIES[family](session.recipe.model)
-                row["tagging F1"] = fine_tune(session.encoder, task.tokenizer, args.tags, seed)
+                row["slot filling F1"] = fine_tune(session.encoder, task.tokenizer, args.tags, seed)
                 row["F1 from random weights"] = fine_tune(fresh, task.tokenizer, args.tags, seed)
             rows.append(row)
     bench.report(rows, args.json)

@@ -18,7 +18,7 @@ from statistics import fmean
 from bench import Row, arguments, report
 from polyseme import load
 from polyseme.cli.analysis.senses import names_of
-from polyseme.evaluation.word_senses import find_sets, score_words
+from polyseme.evaluation.word_senses import find_sets, read_words, score_word
 
 
 def main() -> None:
@@ -32,7 +32,8 @@ def main() -> None:
     sets = [found for found in find_sets(args.data) if not args.words or found.name in args.words]
     rows: list[Row] = []
     for name, path in zip(names_of(args.models), args.models, strict=True):
-        words = score_words(load(path), sets, most=args.most, seed=args.seed).values()
+        model = load(path)
+        words = [score_word(model, *word) for chosen in sets for word in read_words(chosen, args.most, args.seed)]
         static, *layers = (
             dict(zip((metric.name for metric in row), row, strict=True)) for row in zip(*words, strict=True)
         )

@@ -22,7 +22,7 @@ from every_task import METRICS, file_of, majority
 from polyseme import adapt, finetune
 from polyseme.corpora.sentence_splitting import split_sentences
 from polyseme.datasets.builtin import sample_folder
-from polyseme.datasets.task_schemas import EXAMPLE_TYPES
+from polyseme.tasks import TASKS
 
 
 def mixed_documents() -> Iterator[str]:
@@ -39,7 +39,7 @@ def main() -> None:
     parser, parse_args = arguments(__doc__, rounds=1, long_rounds=1)
     parser.add_argument("--model", required=True)
     parser.add_argument("--adapt", help="budget of continued pretraining on the town")
-    parser.add_argument("--tasks", default=",".join(EXAMPLE_TYPES))
+    parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--method", default="full")
     parser.add_argument("--budget", help="budget of each fine-tuning run")
     parser.add_argument("--seeds", type=int, default=3)
