@@ -57,7 +57,7 @@ def test_help(polyseme, command, flag):
 def test_every_command_is_tested(polyseme):
     from polyseme.cli import app
 
-    names = [command.__name__.rstrip("_") for command in app.COMMANDS]
+    names = [module.__name__.rpartition(".")[2].rstrip("_") for module in app.COMMANDS]
     assert {*names, *GROUPS} == {command[0] for command in COMMANDS if command}
     out = polyseme("--help").out
     assert all(f"\n  {name} " in out for name in [*names, *GROUPS])

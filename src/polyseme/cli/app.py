@@ -4,50 +4,36 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 import typer
 
-from polyseme.cli.analysis.attention import attention
-from polyseme.cli.analysis.evaluate import evaluate
-from polyseme.cli.analysis.probe import probe
-from polyseme.cli.analysis.senses import senses
-from polyseme.cli.data import data
-from polyseme.cli.data.sample import sample
-from polyseme.cli.data.tokenizer import tokenizer
-from polyseme.cli.inference.analogy import analogy
-from polyseme.cli.inference.ask import ask
-from polyseme.cli.inference.embed import embed
-from polyseme.cli.inference.fill import fill
-from polyseme.cli.inference.generate import generate
-from polyseme.cli.inference.neighbours import neighbours
-from polyseme.cli.inference.predict import predict
-from polyseme.cli.inference.score import score
-from polyseme.cli.inference.translate import translate
-from polyseme.cli.models.doctor import doctor
-from polyseme.cli.models.export import export
-from polyseme.cli.models.import_ import import_
-from polyseme.cli.models.info import info
-from polyseme.cli.models.serve import serve
+from polyseme.cli.analysis import attention, evaluate, probe, senses
+from polyseme.cli.data import check, phrases, sample, show, train
+from polyseme.cli.inference import analogy, ask, embed, fill, generate, neighbours, predict, score, translate
+from polyseme.cli.models import doctor, export, import_, info, serve
 from polyseme.cli.other_tools import advise
-from polyseme.cli.training.adapt import adapt
-from polyseme.cli.training.compare import compare
-from polyseme.cli.training.finetune import finetune
-from polyseme.cli.training.pretrain import pretrain
+from polyseme.cli.training import adapt, compare, finetune, pretrain
 from polyseme.errors import PolysemeError
 
 # The base classes of the parser's errors; typer brings its own copy of click, or imports it, depending on the version.
 UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 ParserError: type[Exception] = UsageError.__bases__[0]
 
-COMMANDS = (  # in the order of --help
+# Modules, each with the command of its name, in the order of --help.
+COMMANDS = (
     *(pretrain, adapt, finetune, predict),
     *(fill, generate, ask, translate, score, embed, neighbours, analogy),
     *(attention, senses, probe, evaluate, compare),
     *(serve, import_, export, info, doctor, sample),
 )
+GROUPS = {
+    "tokenizer": ("Train tokenizers.", (train,)),
+    "data": ("Inspect training batches, check labelled data, join phrases.", (check, phrases, show)),
+}
 
 
 def build() -> typer.Typer:
@@ -61,11 +47,18 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
-    for command in COMMANDS:
-        app.command(command.__name__.rstrip("_"))(command)
-    app.add_typer(tokenizer, name="tokenizer")
-    app.add_typer(data, name="data")
+    _add_commands(app, COMMANDS)
+    for name, (description, commands) in GROUPS.items():
+        group = typer.Typer(help=description, no_args_is_help=True, rich_markup_mode=None)
+        _add_commands(group, commands)
+        app.add_typer(group, name=name)
     return app
+
+
+def _add_commands(app: typer.Typer, modules: Iterable[ModuleType]) -> None:
+    for module in modules:
+        name = module.__name__.rpartition(".")[2]
+        app.command(name.rstrip("_"))(getattr(module, name))
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""polyseme tokenizer"""
+"""polyseme tokenizer train"""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,10 +12,7 @@ from polyseme.errors import CheckpointError
 from polyseme.system.atomic_io import check_new_folder
 from polyseme.system.io_errors import writable
 
-tokenizer = typer.Typer(help="Train tokenizers.", no_args_is_help=True, rich_markup_mode=None)
 
-
-@tokenizer.command()
 def train(
     out: Annotated[Path, typer.Option(help="Directory to write, new or empty.")],
     corpus: Annotated[list[str], typer.Option(help="Text: file, folder or pattern. Repeatable.")],
