@@ -3,8 +3,8 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from polyseme.cli.console import format_metrics, report
 from polyseme.system.formatting import format_clock, format_count
@@ -18,18 +18,14 @@ _LOG_SECONDS = 10  # between plain lines of a training
 _SMOOTHING = 0.95  # of losses
 
 
-@contextmanager
-def spinner(description: str) -> Iterator[None]:
+def spinner(description: str) -> AbstractContextManager[object]:
     """Show that work is in progress, and for how long."""
-    with _bars(description):
-        yield
+    return _bars(description)
 
 
-@contextmanager
-def reading_bar(description: str, corpus: "Corpus") -> Iterator[None]:
+def reading_bar(description: str, corpus: "Corpus") -> AbstractContextManager[object]:
     """Show how much of a corpus has been read."""
-    with _bars(description, total=1.0, completed=lambda: corpus.bytes_read / max(1, corpus.num_bytes)):
-        yield
+    return _bars(description, total=1.0, completed=lambda: corpus.bytes_read / max(1, corpus.num_bytes))
 
 
 @contextmanager
@@ -44,18 +40,12 @@ def counting_bar(description: str, total: int) -> Iterator[Callable[[int], None]
         yield update
 
 
-class _Bar:
+class _Bar(ExitStack):
     """A progress bar as a context; plain lines where stderr is not a terminal."""
 
     def __init__(self, total: int | None = None) -> None:
-        self._context = _bars(total=total)
-        self._bars, self._task = self._context.__enter__()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._context.__exit__(None, None, None)
+        super().__init__()
+        self._bars, self._task = self.enter_context(_bars(total=total))
 
     def _print(self, line: str) -> None:
         if self._bars:

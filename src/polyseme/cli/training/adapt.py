@@ -8,7 +8,7 @@ import typer
 from polyseme.cli.console import report
 from polyseme.cli.options import Corpus, Dev, Model, Resume, RunFolder, Settings, TextColumn, given
 from polyseme.cli.progress import reading_bar
-from polyseme.cli.training.session import conclude_pretraining, describe_pretraining, run_session
+from polyseme.cli.training.session import run_pretraining
 
 
 def adapt(
@@ -52,11 +52,6 @@ def adapt(
     )
     watch = partial(reading_bar, "reading the corpus")
     opened = open_adaptation(model, out=out, resume=resume, watch=watch, **options)
-    session = opened.session
-    if new_words and not session.resumed_at:
-        report(f"vocabulary: {session.recipe.model.vocab_size:,} tokens with the new words")
-    describe_pretraining(session)
-    code = run_session(opened, "adapt", model)
-    if not code:
-        conclude_pretraining(session)
-    return code
+    if new_words and not opened.session.resumed_at:
+        report(f"vocabulary: {opened.session.recipe.model.vocab_size:,} tokens with the new words")
+    return run_pretraining(opened, "adapt", model)

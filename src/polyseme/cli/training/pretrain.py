@@ -8,7 +8,7 @@ import typer
 from polyseme.cli.console import report
 from polyseme.cli.options import Corpus, Dev, RecipeKind, Resume, RunFolder, Settings, TextColumn, given
 from polyseme.cli.progress import reading_bar, spinner
-from polyseme.cli.training.session import conclude_pretraining, describe_pretraining, run_session
+from polyseme.cli.training.session import run_pretraining
 from polyseme.errors import ConfigError
 from polyseme.training.presets import preset_families
 
@@ -85,8 +85,4 @@ def pretrain(
     opened = open_pretraining(
         family, out=out, **options, resume=resume, watch=partial(reading_bar, "reading the corpus")
     )
-    describe_pretraining(opened.session)
-    code = run_session(opened, "pretrain", family)
-    if not code:
-        conclude_pretraining(opened.session)
-    return code
+    return run_pretraining(opened, "pretrain", family)

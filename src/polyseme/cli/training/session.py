@@ -41,7 +41,21 @@ def describe_resumption(session: "TrainingSession") -> str:
     return f"{line}; the budget is now {session.recipe.training.budget} instead of {session.previous_budget}"
 
 
-def describe_pretraining(session: "PretrainingSession") -> None:
+def run_pretraining(opened: "OpenedRun[PretrainingSession]", *command: str) -> int:
+    """Run a pretraining session; print its size before, and the next command to try after it."""
+    from polyseme.training.usage_example import find_usage_example
+
+    session = opened.session
+    _describe(session)
+    code = run_session(opened, *command)
+    if not code:
+        report_saved(session.folder, session.encoder)
+        example = find_usage_example(session.recipe, session.tokenizer)
+        suggest(f"{example.verb} {{}} {{}}", session.folder, example.text)
+    return code
+
+
+def _describe(session: "PretrainingSession") -> None:
     """Print the size of the corpus, of the model and of the training."""
     store, recipe = session.source.store, session.recipe
     if session.resumed_at:
@@ -58,15 +72,6 @@ def describe_pretraining(session: "PretrainingSession") -> None:
         remedy = "lower tokenizer.min_count" if recipe.tokenizer.kind == "word" else "raise model.vocab_size"
         remedy = "the tokenizer lacks their characters" if recipe.training.base_model else f"{remedy} to cover more"
         report(f"{store.num_unknown / store.num_tokens:.1%} of the tokens are out of vocabulary; {remedy}")
-
-
-def conclude_pretraining(session: "PretrainingSession") -> None:
-    """Print where the model is, and the next command to try."""
-    from polyseme.training.usage_example import find_usage_example
-
-    report_saved(session.folder, session.encoder)
-    example = find_usage_example(session.recipe, session.tokenizer)
-    suggest(f"{example.verb} {{}} {{}}", session.folder, example.text)
 
 
 def report_saved(folder: Any, encoder: Any) -> None:
