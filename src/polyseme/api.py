@@ -20,23 +20,19 @@ from polyseme.pretrained import Pretrained
 from polyseme.system.hardware import keep_freed_memory
 from polyseme.system.signals import graceful_shutdown
 from polyseme.training.base_model import BaseModel
-from polyseme.training.data_pipeline import sized_recipe
+from polyseme.training.data_pipeline import Paths, Texts, list_paths, sized_recipe
 from polyseme.training.finetune_recipe import FineTuningRecipe, plan_finetuning
 from polyseme.training.finetuning import FineTuningSession
 from polyseme.training.labelled_data import Files, name_tasks
 from polyseme.training.pretrained_embeddings import PretrainedEmbeddings
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import RECIPE, Recipe, SavedRecipe
+from polyseme.training.recipe import RECIPE, TEXTS, Recipe
 from polyseme.training.resources import measure_size
 from polyseme.training.resuming import changed_budget
 from polyseme.training.session import TrainingSession, Watch
 from polyseme.training.sweep import SweepRun, parse_label_counts, plan_sweep, summarize
 
-Paths = str | Path | Sequence[str | Path]
-Texts = Paths | Mapping[str, Paths]  # by language
 Labels = int | str | Sequence[int]
-
-_TEXTS = ("corpus", "dev", "target", "dev_target")
 
 Session = TypeVar("Session", bound=TrainingSession)
 
@@ -113,21 +109,7 @@ def pretrain(
         >>> model = ps.pretrain("bert", corpus="docstrings", size="tiny", budget="30s", out="runs/bert")
         >>> predictions = model.fill("The [MASK] is here.")
     """
-    options = _given(
-        pretrain,
-        corpus=corpus,
-        dev=dev,
-        target=target,
-        dev_target=dev_target,
-        size=size,
-        budget=budget,
-        recipe=recipe,
-        seed=seed,
-        masking=masking,
-        settings=settings,
-        column=column,
-    )
-    return _train(open_pretraining(family, out=out, resume=resume, **options))
+    return _train(open_pretraining(**_given(pretrain, locals())))
 
 
 def open_pretraining(
@@ -146,10 +128,7 @@ def open_pretraining(
     out, options = Path(out), _with_defaults(pretrain, given)
     command = _command_line(pretrain, family, options | {"out": out, "resume": resume})
     if resume and (out / RECIPE).exists():
-        previous = Recipe.load(out)
-        if previous.family != family or previous.training.base_model:
-            raise _other_run(out, previous)
-        budget = changed_budget(previous, out, _with_paths(given))
+        budget = changed_budget(Recipe, out, given, family=family)
         return OpenedRun(session=PretrainingSession.resume(out, budget=budget, watch=watch), command=command)
     recipe = _pretraining_recipe(family, options)
     session = PretrainingSession.start(recipe, out, vectors=open_recipe_embeddings(recipe), watch=watch)
@@ -191,7 +170,7 @@ def _pretraining_recipe(family: str, options: Mapping[str, Any]) -> Recipe:
         options["size"],
         options["settings"],
         recipe=options["recipe"],
-        data={name: _paths(options[name]) for name in _TEXTS} | {"column": options["column"]},
+        data={name: list_paths(options[name]) for name in TEXTS} | {"column": options["column"]},
         training=_budget_and_seed(options),
         objective={"masking": masking, "stages": []} if masking else {},
     )
@@ -233,17 +212,7 @@ def adapt(
         >>> import polyseme as ps
         >>> model = ps.adapt("runs/bert", corpus="clinic.txt", new_words=100, budget="60s", out="runs/clinic")
     """
-    options = _given(
-        adapt,
-        corpus=corpus,
-        dev=dev,
-        budget=budget,
-        new_words=new_words,
-        seed=seed,
-        settings=settings,
-        column=column,
-    )
-    return _train(open_adaptation(model, out=out, resume=resume, **options))
+    return _train(open_adaptation(**_given(adapt, locals())))
 
 
 def open_adaptation(
@@ -254,13 +223,10 @@ def open_adaptation(
     out, options = Path(out), _with_defaults(adapt, given)
     command = _command_line(adapt, model, options | {"out": out, "resume": resume})
     if resume and (out / RECIPE).exists():
-        previous = Recipe.load(out)
-        if previous.training.base_model != _base_name(model):
-            raise _other_run(out, previous)
-        budget = changed_budget(previous, out, _with_paths(given))
+        budget = changed_budget(Recipe, out, given, base_model=_base_name(model))
         return OpenedRun(session=PretrainingSession.resume(out, budget=budget, watch=watch), command=command)
     base = open_base_model(model)
-    data = {"corpus": _paths(options["corpus"]), "dev": _paths(options["dev"]), "column": options["column"]}
+    data = {"corpus": list_paths(options["corpus"]), "dev": list_paths(options["dev"]), "column": options["column"]}
     recipe = base.adaptation_recipe(
         options["settings"], data=data, training=_budget_and_seed(options), new_words=options["new_words"]
     )
@@ -315,21 +281,9 @@ def finetune(
         >>> model.predict(["A wonderful film."])[0].label
         'positive'
     """
+    given = _given(finetune, locals())
     runs = plan_finetuning_runs(out, labels=labels, seeds=seeds, seed=seed)
-    options = _given(
-        finetune,
-        train=train,
-        dev=dev,
-        task=task,
-        method=method,
-        unlabelled=unlabelled,
-        budget=budget,
-        labels=labels,
-        seed=seed,
-        columns=columns,
-        settings=settings,
-    )
-    for opened in open_finetuning(model, runs, resume=resume, **options):
+    for opened in open_finetuning(runs=runs, **given):
         _run_steps(opened)
     if len(runs) > 1:
         summarize(Path(out), runs)
@@ -359,15 +313,12 @@ def open_finetuning(
     keep_freed_memory()
     base: BaseModel | None = None
     for run in runs:
-        of_run = {"out": run.folder, "labels": run.num_labels or "all", "seed": run.seed, "resume": resume}
+        of_run = {"out": run.folder, "labels": run.num_labels or "all", "seeds": 1, "seed": run.seed, "resume": resume}
         options = _with_defaults(finetune, given | of_run)
         command = _command_line(finetune, model, options)
         if resume and (run.folder / RECIPE).exists():
-            previous = FineTuningRecipe.load(run.folder)
-            if previous.training.base_model != _base_name(model):
-                raise _other_run(run.folder, previous)
             of_this_run = {name: of_run.get(name, value) for name, value in given.items()}
-            budget = changed_budget(previous, run.folder, of_this_run)
+            budget = changed_budget(FineTuningRecipe, run.folder, of_this_run, base_model=_base_name(model))
             if budget or not run.done:
                 yield OpenedRun(session=FineTuningSession.resume(run.folder, budget=budget), command=command)
             continue
@@ -416,13 +367,6 @@ def open_recipe_embeddings(recipe: Recipe) -> PretrainedEmbeddings | None:
     return open_embeddings(path) if path else None
 
 
-def _other_run(out: Path, recipe: SavedRecipe) -> ConfigError:
-    base = recipe.training.base_model
-    verb = "finetune" if isinstance(recipe, FineTuningRecipe) else "adapt"
-    command = f"{verb} {base}" if base else f"pretrain {recipe.family}"
-    return ConfigError(f"{out} is a run of polyseme {command}; resume it with that command, or choose another --out")
-
-
 def _base_name(path: str | Path) -> str:
     return str(path) if str(path).startswith("hf:") else str(Path(path).absolute())
 
@@ -431,19 +375,14 @@ def _budget_and_seed(options: Mapping[str, Any]) -> dict[str, Any]:
     return {"seed": options["seed"]} | ({"budget": options["budget"]} if options["budget"] else {})
 
 
-def _given(function: Callable[..., Any], **options: Any) -> dict[str, Any]:
-    """The options of a call that are not at their default."""
+def _given(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a call that are not at their default, in the order of the signature."""
     parameters = inspect.signature(function).parameters
     return {
-        name: value
-        for name, value in options.items()
-        if value != parameters[name].default and value not in (None, "", (), [], {})
+        name: arguments[name]
+        for name, parameter in parameters.items()
+        if name in arguments and arguments[name] not in (parameter.default, None, "", (), [], {})
     }
-
-
-def _with_paths(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of pretraining, with lists of paths for texts."""
-    return {**options, **{name: _paths(options[name]) for name in _TEXTS if name in options}}
 
 
 def _with_defaults(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -470,20 +409,8 @@ def _run_steps(opened: OpenedRun[Any]) -> None:
 def _command_line(function: Callable[..., Any], model: str | Path, options: Mapping[str, Any]) -> str:
     """The command line that is equivalent to a call: options in the order of the signature, without defaults."""
     words = ["polyseme", function.__name__, str(model)]
-    for name, parameter in inspect.signature(function).parameters.items():
-        value = options.get(name, parameter.default)
-        if value in (parameter.default, None, "", (), [], {}) or name not in options:
-            continue
-        texts = [""] if value is True else [str(value)] if isinstance(value, int) else _paths(value)
-        words += [word for text in texts for word in (_flag(name), text) if word]
+    for name, value in _given(function, options).items():
+        flag = "--" + {"settings": "set", "columns": "column"}.get(name, name).replace("_", "-")
+        texts = [""] if value is True else [str(value)] if isinstance(value, int) else list_paths(value)
+        words += [word for text in texts for word in (flag, text) if word]
     return shlex.join(words)
-
-
-def _flag(name: str) -> str:
-    return "--" + {"settings": "set", "columns": "column"}.get(name, name).replace("_", "-")
-
-
-def _paths(paths: Texts) -> list[str]:
-    if isinstance(paths, Mapping):
-        return [f"{name}={path}" for name, of_name in paths.items() for path in _paths(of_name)]
-    return [str(paths)] if isinstance(paths, str | Path) else [str(path) for path in paths]

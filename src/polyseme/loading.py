@@ -93,9 +93,7 @@ def _open_directory(folder: Path, verify: bool) -> Pretrained:
     verify_directory(folder, hashes=verify)
     recipe = read_recipe(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
-        verb = "adapt" if recipe.training.base_model else "pretrain"
-        verb = "finetune" if isinstance(recipe, FineTuningRecipe) else verb
-        raise CheckpointError(f"{folder} is an unfinished run; resume it with polyseme {verb} --resume")
+        raise CheckpointError(f"{folder} is an unfinished run; resume it with polyseme {recipe.started_by} --resume")
     check_loadable(folder)
     files = open_model(folder, family=recipe.family if recipe else None)
     tokenizer = Tokenizer.load(folder) if any((folder / name).exists() for name in TOKENIZER_FILES) else None

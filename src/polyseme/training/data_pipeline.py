@@ -18,7 +18,10 @@ from polyseme.tokenization.masking_units import MaskingUnits
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.training import CACHE_VERSION
 from polyseme.training.optimization.budget import SIZES, choose_size
-from polyseme.training.recipe import DataConfig, Recipe
+from polyseme.training.recipe import TEXTS, DataConfig, Recipe
+
+Paths = str | Path | Sequence[str | Path]
+Texts = Paths | Mapping[str, Paths]  # by language
 
 _SAMPLE_CHARACTERS = 2_000_000
 
@@ -117,11 +120,17 @@ def token_source(recipe: Recipe, tokenizer: Tokenizer, store: TokenStore) -> Tok
     )
 
 
+def list_paths(texts: Texts) -> list[str]:
+    """The paths of texts as a recipe has them, with the language as a prefix: en=PATH."""
+    if isinstance(texts, Mapping):
+        return [f"{name}={path}" for name, of_name in texts.items() for path in list_paths(of_name)]
+    return [str(texts)] if isinstance(texts, str | Path) else [str(path) for path in texts]
+
+
 def absolute_paths(data: DataConfig) -> dict[str, Any]:
     """All paths of a recipe as absolute ones, by setting; names of built-in samples stay as they are."""
-    texts = ("corpus", "dev", "target", "dev_target")
     files = {name: absolute_path(getattr(data, name)) for name in ("lexicon", "entities")}
-    return {name: tuple(map(absolute_path, getattr(data, name))) for name in texts} | files
+    return {name: tuple(map(absolute_path, getattr(data, name))) for name in TEXTS} | files
 
 
 def first_documents(corpus: Corpus) -> list[str]:

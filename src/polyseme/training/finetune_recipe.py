@@ -59,6 +59,7 @@ class FineTuningRecipe(SavedRecipe):
     """Settings of a fine-tuning run."""
 
     other_command = ("objective", "pretrain or adapt")
+    started_by = "finetune"
 
     finetuning: FineTuningConfig
     tasks: Mapping[str, TaskConfig]  # by name

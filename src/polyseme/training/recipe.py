@@ -25,6 +25,8 @@ from polyseme.training.presets import read_preset
 from polyseme.training.settings_of_other_tools import SETTINGS_OF_OTHER_TOOLS
 
 RECIPE = "recipe.toml"
+TEXTS = ("corpus", "dev", "target", "dev_target")
+"""Settings of `DataConfig` that are paths of texts."""
 
 _MAX_BYTES = 1_000_000
 
@@ -42,7 +44,7 @@ class DataConfig(MaskingUnitsConfig):
     language_sampling: float = Field(0.7, ge=0, le=1)  # exponent of each language's share of the text; 1: as is
     fingerprint: str = ""  # of the text and the tokenizer; written when the run starts
 
-    @field_validator("corpus", "dev", "target", "dev_target", "lexicon", "entities")
+    @field_validator(*TEXTS, "lexicon", "entities")
     @classmethod
     def _utf8(cls, paths: Any) -> Any:
         return _require_utf8(paths)
@@ -115,6 +117,11 @@ class SavedRecipe:
         """Convert to plain values."""
         return {field.name: _plain(getattr(self, field.name)) for field in dataclasses.fields(self)}
 
+    @property
+    def started_by(self) -> str:
+        """The command that starts this run."""
+        return "adapt" if self.training.base_model else "pretrain"
+
     def options(self) -> dict[str, Any]:
         """The options of a command that starts this run, as far as known, but for `--budget` and `--set`."""
         raise NotImplementedError
@@ -180,7 +187,7 @@ class Recipe(SavedRecipe):
     def options(self) -> dict[str, Any]:
         stages = getattr(self.objective, "stages", ())
         return {
-            **{name: getattr(self.data, name) for name in ("corpus", "dev", "target", "dev_target", "column")},
+            **{name: getattr(self.data, name) for name in (*TEXTS, "column")},
             **{name: value for name in ("size", "recipe") if (value := getattr(self.command, name))},
             "new_words": self.command.new_words,
             "masking": "in stages" if stages else getattr(self.objective, "masking", None),

@@ -5,25 +5,35 @@ from pathlib import Path
 from typing import Any
 
 from polyseme.errors import ConfigError
-from polyseme.training.data_pipeline import absolute_paths
+from polyseme.training.data_pipeline import absolute_paths, list_paths
 from polyseme.training.finetune_recipe import FineTuningRecipe
 from polyseme.training.optimization.budget import Budget
-from polyseme.training.recipe import DataConfig, SavedRecipe
+from polyseme.training.recipe import TEXTS, DataConfig, SavedRecipe
 
 _BUDGET = "training.budget"
 
 
-def changed_budget(recipe: SavedRecipe, folder: Path, given: Mapping[str, Any]) -> str:
-    """Compare the options of a command that resumes a run with its recipe, and return its budget if it is another one.
+def changed_budget(
+    kind: type[SavedRecipe], folder: Path, given: Mapping[str, Any], *, base_model: str = "", family: str | None = None
+) -> str:
+    """Compare a command that resumes a run with the recipe of the run, and return its budget if it is another one.
 
     Args:
-        recipe: The recipe of the run.
-        folder: Its directory.
+        kind: The kind of recipe.
+        folder: The directory of the run.
         given: The options that were given.
+        base_model: The name of the base model, if there is one.
+        family: The family, for `pretrain`.
 
     Raises:
-        ConfigError: Another option differs.
+        ConfigError: The run was started by another command, or another option differs.
     """
+    recipe = kind.load(folder)
+    if recipe.training.base_model != base_model or family not in (None, recipe.family):
+        command = f"{recipe.started_by} {recipe.training.base_model or recipe.family}"
+        raise ConfigError(
+            f"{folder} is a run of polyseme {command}; resume it with that command, or choose another --out"
+        )
     if isinstance(recipe, FineTuningRecipe):
         options = _finetuning_options(recipe, given)
     else:
@@ -47,7 +57,7 @@ def changed_budget(recipe: SavedRecipe, folder: Path, given: Mapping[str, Any]) 
 
 def _pretraining_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Options of `pretrain` or `adapt`, as the recipe of a run has them."""
-    texts = {name: given[name] for name in ("corpus", "dev", "target", "dev_target") if name in given}
+    texts = {name: list_paths(given[name]) for name in TEXTS if name in given}
     paths = absolute_paths(DataConfig.parse(texts, group="data"))
     options = {**given, **{name: paths[name] for name in texts}}
     if options.get("size") == "auto":  # chosen when the run started
