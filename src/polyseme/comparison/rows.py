@@ -1,29 +1,37 @@
 """The rows of results.jsonl: a closed schema for each kind."""
 
 import json
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, NonNegativeInt
 
 from polyseme.config import Config
 
 Row = dict[str, Any]
-Pairs = list[list[str | float]]  # of a string and a number
+
+_Number = Annotated[float, Field(gt=-1e18, lt=1e18)]  # of plausible magnitude
+
+# The lists of JSON are valid as tuples, whose items are validated strictly.
+_Pair = Annotated[tuple[str, _Number], Field(strict=False)]
+_MapPoint = Annotated[tuple[_Number, _Number, str, NonNegativeInt, NonNegativeInt, NonNegativeInt], Field(strict=False)]
 
 
-class ResultRow(Config):
-    """Base class; `key` has the fields that identify a row of its kind: a later row replaces an earlier one."""
+class StrictConfig(Config):
+    """Base class of rows and their parts, whose values are not converted."""
 
     model_config = ConfigDict(strict=True)
+
+
+class ResultRow(StrictConfig):
+    """Base class; `key` has the fields that identify a row of its kind: a later row replaces an earlier one."""
+
     key: ClassVar[tuple[str, ...]] = ("family",)
 
     row: str
 
 
-class TaskDescription(Config):
+class TaskDescription(StrictConfig):
     """A labelled dataset of a comparison."""
-
-    model_config = ConfigDict(strict=True)
 
     name: str
     kind: str
@@ -84,14 +92,12 @@ class FamilyRow(ResultRow):
     training_overlap: float | None = None  # with the evaluated documents
 
 
-class CurvePoint(Config):
+class CurvePoint(StrictConfig):
     """A validation during training."""
 
-    model_config = ConfigDict(strict=True)
-
-    processor_seconds: float
+    processor_seconds: float = Field(ge=0, lt=1e18)
     tokens: float
-    bits_per_character: float
+    bits_per_character: _Number
     scale: str
 
 
@@ -112,7 +118,7 @@ class MetricRow(ResultRow):
     suite: str
     name: str
     scale: str | None = None
-    value: float
+    value: _Number
     standard_error: float | None = None
     count: int | None = None
     items: int | None = None
@@ -131,9 +137,9 @@ class TaskRow(ResultRow):
     task: str
     kind: str | None = None
     method: str
-    num_labels: int
+    num_labels: int = Field(gt=0, lt=10**18)
     metric: str | None = None
-    values: list[float] = Field(default_factory=list)  # by seed
+    values: list[_Number] = Field(min_length=1)  # by seed
     mean: float | None = None
     std: float | None = None
     seconds: float | None = None
@@ -149,13 +155,11 @@ class NeighboursRow(ResultRow):
 
     family: str
     word: str
-    neighbours: Pairs
+    neighbours: list[_Pair]
 
 
-class AmbiguousWordRecord(Config):
+class AmbiguousWordRecord(StrictConfig):
     """A word that may have several senses."""
-
-    model_config = ConfigDict(strict=True)
 
     word: str
     count: int | None = None
@@ -183,7 +187,7 @@ class SenseMapRow(ResultRow):
     family: str
     word: str
     layer: int
-    points: list[list[float | str]]  # x, y, sentence, start and end of the word, cluster
+    points: list[_MapPoint]  # x, y, sentence, start and end of the word, cluster
 
 
 class ExampleRow(ResultRow):
@@ -195,7 +199,7 @@ class ExampleRow(ResultRow):
     kind: Literal["generate", "fill"]
     prompt: str
     texts: list[str] = Field(default_factory=list)
-    predictions: Pairs = Field(default_factory=list)
+    predictions: list[_Pair] = Field(default_factory=list)
 
 
 class FailureRow(ResultRow):

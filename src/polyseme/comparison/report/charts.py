@@ -15,7 +15,7 @@ from polyseme.comparison.report.labels import (
     metric_name,
     truncate,
 )
-from polyseme.comparison.report.results_view import ResultsView, get_number, get_rows, get_text
+from polyseme.comparison.report.results_view import ResultsView, get_number, get_text
 from polyseme.comparison.report.scores import task_score
 from polyseme.rendering.svg import Axis, Chart, Point, marker
 from polyseme.system.formatting import enumerate_words
@@ -85,16 +85,13 @@ def draw_learning_curves(results: ResultsView) -> list[tuple[str, str, str]]:
     """A chart of dev likelihoods for each scale, as (scale, title, SVG); lower-cased text has a chart of its own."""
     curves: dict[tuple[str, str], dict[str, list[Point]]] = {}
     for row in results.of["learning_curve"]:
-        for point in get_rows(row, "points"):
-            seconds, bits = get_number(point, "processor_seconds"), get_number(point, "bits_per_character")
-            if seconds is not None and bits is not None and seconds >= 0:
-                scale = get_text(point, "scale") or "causal"
-                key = (scale, likelihood_name(scale, get_text(row, "name")))
-                curves.setdefault(key, {}).setdefault(row["family"], []).append(Point(seconds / 60, bits))
+        for point in row["points"]:
+            key = (point["scale"], likelihood_name(point["scale"], get_text(row, "name")))
+            drawn_point = Point(point["processor_seconds"] / 60, point["bits_per_character"])
+            curves.setdefault(key, {}).setdefault(row["family"], []).append(drawn_point)
     drawn = []
     for scale, title in sorted(curves, key=lambda key: ([*SCALES, key[0]].index(key[0]), key)):
-        by_family = curves[scale, title]
-        lines = {family: _thin(by_family[family]) for family in results.families if family in by_family}
+        lines = {family: _thin(line) for family, line in curves[scale, title].items()}
         points = [point for line in lines.values() for point in line]
         chart = Chart(
             x_axis=Axis(name="processor minutes", low=0.0, high=max(point.x for point in points) * 1.04 or 1.0),
@@ -117,11 +114,10 @@ def draw_label_curves(results: ResultsView, task: str) -> list[tuple[str, str]]:
     """Scores by number of labels, as (title, SVG): one chart for linear probes, one for fine-tuning, on equal axes."""
     lines: dict[bool, dict[tuple[str, str], list[Point]]] = {}
     for row in results.of["task"]:
-        num_labels, score = get_number(row, "num_labels"), task_score(results, row)
-        if row["task"] == task and num_labels and num_labels > 0 and score is not None:
-            method = get_text(row, "method")
+        if row["task"] == task:
+            method, score = get_text(row, "method"), task_score(results, row)
             group = lines.setdefault(method != "linear_probe", {})
-            point = Point(num_labels, score.value, score.standard_error or 0.0)
+            point = Point(row["num_labels"], score.value, score.standard_error or 0.0)
             group.setdefault((row["family"], method), []).append(point)
     points = [point for group in lines.values() for line in group.values() for point in line]
     if not points:
@@ -144,15 +140,14 @@ def draw_label_curves(results: ResultsView, task: str) -> list[tuple[str, str]]:
     drawn = []
     for fine_tuned in sorted(lines):
         parts = []
-        order = sorted(lines[fine_tuned], key=lambda key: results.series[key[0]])
-        for family, method in order:
-            line = sorted(lines[fine_tuned][family, method], key=lambda point: point.x)
+        for (family, method), line in lines[fine_tuned].items():
+            line.sort(key=lambda point: point.x)
             tooltip = f"{family_name(family)}, {truncate(method_name(method), 30)}"
             parts.append(chart.line(line, results.series[family], hollow=not fine_tuned, tooltip=tooltip))
         if majority is not None:
             parts.append(chart.reference_line(majority, "majority baseline"))
-        methods = list(dict.fromkeys(truncate(method_name(method), 30) for _, method in order))
-        title = enumerate_words(methods) if fine_tuned else METHODS["linear_probe"]
+        methods = dict.fromkeys(truncate(method_name(method), 30) for _, method in lines[fine_tuned])
+        title = enumerate_words([*methods]) if fine_tuned else METHODS["linear_probe"]
         drawn.append((title, chart.render(parts, f"{truncate(task, 60)}, {title}: {metric} by number of labels")))
     return drawn
 

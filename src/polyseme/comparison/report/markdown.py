@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from polyseme.comparison.report.decision import Decision
 from polyseme.comparison.report.labels import family_name, truncate
-from polyseme.comparison.report.results_view import ResultsView, get_pairs, get_text
+from polyseme.comparison.report.results_view import ResultsView, get_text
 from polyseme.comparison.report.sentences import Recommendation, describe_score, explain
 from polyseme.comparison.report.tables import Cell, Column, cost_columns, list_settings, score_columns
 from polyseme.system.formatting import enumerate_words
@@ -89,7 +89,7 @@ def _neighbours(results: ResultsView) -> Iterator[str]:
     body = []
     for family in results.families:
         if any(family in rows for rows in words.values()):
-            pairs = (get_pairs(rows.get(family, {}), "neighbours")[:_MAX_NEIGHBOURS] for rows in words.values())
+            pairs = (rows.get(family, {}).get("neighbours", ())[:_MAX_NEIGHBOURS] for rows in words.values())
             lists = (", ".join(escape_markdown(word, 40) for word, _ in some) for some in pairs)
             body.append([escape_markdown(family_name(family)), *lists])
     yield from _table(["", *(escape_markdown(word, 40) for (word,) in words)], body)

@@ -16,7 +16,7 @@ from polyseme.comparison.report.labels import escape_text, family_name, format_b
 from polyseme.comparison.report.markdown import write_markdown
 from polyseme.comparison.report.panels import draw_examples, draw_neighbours
 from polyseme.comparison.report.pareto import COSTS, draw_pareto_front, find_qualities
-from polyseme.comparison.report.results_view import ResultsView, get_number, get_rows, get_text, load_results
+from polyseme.comparison.report.results_view import ResultsView, get_number, get_text, load_results
 from polyseme.comparison.report.sense_maps import draw_sense_maps
 from polyseme.comparison.report.sentences import Recommendation, describe_score, explain, recommend
 from polyseme.comparison.report.tables import (
@@ -96,7 +96,7 @@ def _title(results: ResultsView) -> str:
 
 def _header(results: ResultsView) -> str:
     of = results.comparison
-    words, budget = get_number(of, "words", "train"), get_text(of, "budget")
+    words, budget = get_number(of.get("words", {}), "train"), get_text(of, "budget")
     seconds, cores = get_number(of, "processor_seconds"), get_number(of, "cores")
     parts = [f"{len(results.families)} famil{'y' if len(results.families) == 1 else 'ies'}"]
     parts += [] if words is None else [f"{format_count(words)} words of training text"]
@@ -200,7 +200,7 @@ def _learning_curves(results: ResultsView) -> str:
     charts = draw_learning_curves(results)
     if not charts:
         return ""
-    with_points = {row["family"] for row in results.of["learning_curve"] if get_rows(row, "points")}
+    with_points = {row["family"] for row in results.of["learning_curve"] if row["points"]}
     html = "".join(
         f"<figure><figcaption>{escape_text(title, 60)} "
         f'<span class="faint">{_SCALES.get(scale, "")}</span></figcaption>{chart}</figure>'

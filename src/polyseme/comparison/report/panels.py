@@ -5,7 +5,7 @@ from html import escape
 
 from polyseme.comparison.report.charts import family_badge
 from polyseme.comparison.report.labels import escape_text, truncate
-from polyseme.comparison.report.results_view import ResultsView, get_pairs, get_texts
+from polyseme.comparison.report.results_view import ResultsView
 from polyseme.comparison.rows import Row
 
 _MAX_WORDS, _MAX_ITEMS, _MAX_PROMPTS, _MAX_TEXTS = 12, 10, 8, 3
@@ -32,15 +32,14 @@ def draw_examples(results: ResultsView) -> str:
 
 def _neighbours(row: Row) -> str:
     items = "".join(
-        f"<li>{escape_text(word, 40)} <small>{score:.2f}</small></li>"
-        for word, score in get_pairs(row, "neighbours")[:_MAX_ITEMS]
+        f"<li>{escape_text(word, 40)} <small>{score:.2f}</small></li>" for word, score in row["neighbours"][:_MAX_ITEMS]
     )
     return f'<ol class="near">{items}</ol>' if items else '<p class="faint">out of vocabulary</p>'
 
 
 def _generated_texts(row: Row) -> str:
     prompt, parts = row["prompt"], []
-    for text in get_texts(row, "texts")[:_MAX_TEXTS]:
+    for text in row.get("texts", ())[:_MAX_TEXTS]:
         start, rest = (prompt, text[len(prompt) :]) if text.startswith(prompt) else ("", text)
         prefix = f'<span class="faint">{escape_text(start, 200)}</span> ' if start else ""
         parts.append(f"<p>{prefix}{escape(truncate(rest, _MAX_CHARACTERS))}</p>")
@@ -51,17 +50,13 @@ def _predictions(row: Row) -> str:
     items = "".join(
         f'<li style="--share:{min(1.0, max(0.0, probability)):.3f}">{escape_text(token, 40)} '
         f"<small>{probability:.0%}</small></li>"
-        for token, probability in get_pairs(row, "predictions")[:_MAX_ITEMS]
+        for token, probability in row.get("predictions", ())[:_MAX_ITEMS]
     )
     return f'<ol class="near filled">{items}</ol>' if items else '<p class="faint">nothing</p>'
 
 
 def _family_list(rows: Mapping[str, Row], draw: Callable[[Row], str], results: ResultsView) -> str:
-    items = [
-        f"<dt>{family_badge(family, results)}</dt><dd>{draw(rows[family])}</dd>"
-        for family in results.families
-        if family in rows
-    ]
+    items = (f"<dt>{family_badge(family, results)}</dt><dd>{draw(row)}</dd>" for family, row in rows.items())
     return f'<dl class="beside">{"".join(items)}</dl>'
 
 

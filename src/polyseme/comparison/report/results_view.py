@@ -37,11 +37,11 @@ class ResultsView:
     @cached_property
     def tasks(self) -> dict[str, Row]:
         """The description of each task by name, including tasks of which only scores exist."""
-        tasks = {row["name"]: row for row in get_rows(self.comparison, "tasks") if isinstance(row.get("name"), str)}
+        tasks = {row["name"]: row for row in self.comparison.get("tasks", ())}
         return tasks | {row["task"]: row for row in self.of["task"] if row["task"] not in tasks}
 
     def group(self, kind: str, *keys: str) -> dict[tuple[str, ...], dict[str, Row]]:
-        """The rows of a kind by the texts of some fields, and then by family."""
+        """The rows of a kind by the texts of some fields, and then by family in their order."""
         groups: dict[tuple[str, ...], dict[str, Row]] = {}
         for row in self.of[kind]:
             groups.setdefault(tuple(get_text(row, key) for key in keys), {})[row["family"]] = row
@@ -49,7 +49,7 @@ class ResultsView:
 
     def context(self, family: str) -> str:
         """The context that a family's vectors depend on: none, left or both; empty if unknown."""
-        return get_text(self.families.get(family, {}), "context")
+        return get_text(self.families[family], "context")
 
     def is_static(self, family: str) -> bool:
         """Whether a family is known to have context-independent vectors."""
@@ -78,8 +78,7 @@ def group_rows(rows: Iterable[Row]) -> ResultsView:
     comparison, ambiguous = ((of.pop(kind) or [{}])[-1] for kind in _GLOBAL)
     repeated = {(row.get("family"), row["stage"]) for row in of.pop("done") if not row.get("failed")}
     of["failure"] = [failure for failure in of["failure"] if (failure["family"], failure["stage"]) not in repeated]
-    names = get_texts(comparison, "families")
-    names += [row["family"] for some in of.values() for row in some]
+    names = [*comparison.get("families", ()), *(row["family"] for some in of.values() for row in some)]
     families: dict[str, Row] = {name: {} for name in names}
     order = {family: number for number, family in enumerate(families)}
     for some in of.values():  # a repeated stage is at the end of the file
@@ -88,42 +87,14 @@ def group_rows(rows: Iterable[Row]) -> ResultsView:
     return ResultsView(comparison=comparison, ambiguous_words=ambiguous, families=families, of=of)
 
 
-def get_number(row: Mapping[str, Any], *keys: str) -> float | None:
-    """The number at a path of keys."""
-    value: Any = row
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return (float(value) if abs(value) > _SMALLEST else 0.0) if is_number(value) else None
+def get_number(row: Mapping[str, Any], key: str) -> float | None:
+    """A number; None if it is missing or implausibly large."""
+    value = row.get(key)
+    if not isinstance(value, int | float) or abs(value) >= _LARGEST:
+        return None
+    return float(value) if abs(value) > _SMALLEST else 0.0
 
 
 def get_text(row: Mapping[str, Any], key: str) -> str:
     """A string, or an empty one."""
-    value = row.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def get_list(row: Mapping[str, Any], key: str) -> list[Any]:
-    """A list, or an empty one."""
-    value = row.get(key)
-    return value if isinstance(value, list) else []
-
-
-def get_rows(row: Mapping[str, Any], key: str) -> list[Row]:
-    """A list of objects."""
-    return [one for one in get_list(row, key) if isinstance(one, dict)]
-
-
-def get_texts(row: Mapping[str, Any], key: str) -> list[str]:
-    """A list of strings."""
-    return [one for one in get_list(row, key) if isinstance(one, str)]
-
-
-def get_pairs(row: Mapping[str, Any], key: str) -> list[tuple[str, float]]:
-    """A list of (string, number) pairs."""
-    lists = [one for one in get_list(row, key) if isinstance(one, list) and len(one) == 2]
-    return [(one[0], float(one[1])) for one in lists if isinstance(one[0], str) and is_number(one[1])]
-
-
-def is_number(value: object) -> bool:
-    """Whether a value is a number of plausible magnitude."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _LARGEST
+    return str(row.get(key) or "")

@@ -17,7 +17,7 @@ import numpy as np
 
 from polyseme.arrays import Doubles
 from polyseme.comparison.report.labels import SCALES, SUITES, family_names, format_score, likelihood_name
-from polyseme.comparison.report.results_view import ResultsView, get_list, get_number, get_text, is_number
+from polyseme.comparison.report.results_view import ResultsView, get_number, get_text
 from polyseme.comparison.rows import Row
 from polyseme.system.formatting import enumerate_words
 
@@ -48,7 +48,7 @@ class FamilyScore:
     @cached_property
     def deviations(self) -> Doubles:
         """The share of each item in the deviation of the score from its expectation; 0 for items without a score."""
-        outcomes = np.array([np.nan if value is None else value for value in self.outcomes], np.float64)
+        outcomes = np.array(self.outcomes, np.float64)
         known = ~np.isnan(outcomes)
         if not known.any():
             return np.zeros(len(outcomes))
@@ -139,32 +139,25 @@ def _paired_error(first: FamilyScore, second: FamilyScore) -> float:
 
 def suite_measurements(results: ResultsView) -> Iterator[Measurement]:
     """Likelihoods by scale, word similarity, analogies, word senses and minimal pairs, one measurement per dataset."""
-    groups: dict[tuple[str, str, str], dict[str, Row]] = {}
-    for row in results.of["metric"]:
-        if get_number(row, "value") is not None:
-            key = (row["suite"], get_text(row, "scale"), get_text(row, "name"))
-            groups.setdefault(key, {})[row["family"]] = row
+    groups = results.group("metric", "suite", "scale", "name")
     order = ["likelihood", *SUITES, *SCALES]  # unknown ones come last
     ranks = {key: [order.index(part) if part in order else len(order) for part in key] for key in groups}
     for suite, scale, name in sorted(groups, key=lambda key: (ranks[key], key)):
         by_family = groups[suite, scale, name]
-        scores = {family: _suite_score(suite, by_family[family]) for family in results.families if family in by_family}
+        scores = {family: _suite_score(suite, row) for family, row in by_family.items()}
         excluded: dict[str, str] = {}
         if suite in ("words", "analogies"):
             scores, excluded = _with_coverage(scores)
-        if suite == "likelihood":
-            title = likelihood_name(scale, name)
-        else:
-            title = " · ".join(filter(None, [SUITES.get(suite, suite), name]))
+        title = " · ".join(filter(None, [SUITES.get(suite, suite), name]))
         higher = suite != "likelihood" and all(get_text(row, "better") != "lower" for row in by_family.values())
         yield Measurement(
             key=" ".join(filter(None, [suite, scale, name])),
-            name=title,
+            name=likelihood_name(scale, name) if suite == "likelihood" else title,
             kind=suite,
             metric=scale,
             higher_is_better=higher,
             scores=scores,
-            baseline=_suite_baseline(results, suite, by_family),
+            baseline=_suite_baseline(results, suite, scores),
             description=name,
             excluded=excluded,
         )
@@ -173,23 +166,17 @@ def suite_measurements(results: ResultsView) -> Iterator[Measurement]:
 def task_measurements(results: ResultsView, *, fewest: bool = False, method: str = "") -> Iterator[Measurement]:
     """Each task at its largest (or smallest) number of labels, by the best method or by a given one."""
     for task, description in results.tasks.items():
-        scored = [
-            (row, score)
-            for row in results.of["task"]
-            if row["task"] == task
-            and method in ("", row.get("method"))
-            and (score := task_score(results, row)) is not None
-        ]
-        counts = sorted({_num_labels(row) for row, _ in scored})
+        rows = [row for row in results.of["task"] if row["task"] == task and method in ("", get_text(row, "method"))]
+        counts = sorted({row["num_labels"] for row in rows})
         if len(counts) < 1 + fewest:
             continue
         num_labels = counts[0 if fewest else -1]
-        metric = get_text(description, "metric") or get_text(scored[0][0], "metric")
+        metric = get_text(description, "metric") or get_text(rows[0], "metric")
         scores: dict[str, FamilyScore] = {}
-        for family in results.families:
-            some = [score for row, score in scored if row["family"] == family and _num_labels(row) == num_labels]
-            if some:
-                scores[family] = max(some, key=lambda score: score.value)
+        for row in rows:
+            if row["num_labels"] == num_labels:
+                score = task_score(results, row)
+                scores[row["family"]] = max(scores.get(row["family"], score), score, key=lambda score: score.value)
         failed = {row["family"] for row in results.of["failure"]}
         skipped = [family for family in results.trained if family not in scores and family not in failed]
         baseline = get_number(description, "majority_baseline")
@@ -198,7 +185,7 @@ def task_measurements(results: ResultsView, *, fewest: bool = False, method: str
         yield Measurement(
             key=f"task {task}",
             name=task,
-            kind=get_text(description, "kind") or get_text(scored[0][0], "kind"),
+            kind=get_text(description, "kind") or get_text(rows[0], "kind"),
             metric=metric,
             scores=scores,
             baseline=baseline,
@@ -208,32 +195,20 @@ def task_measurements(results: ResultsView, *, fewest: bool = False, method: str
         )
 
 
-def task_score(results: ResultsView, row: Row) -> FamilyScore | None:
+def task_score(results: ResultsView, row: Row) -> FamilyScore:
     """The score of a task row: the mean over seeds."""
-    values = [float(value) for value in get_list(row, "values") if is_number(value)]
-    mean = statistics.fmean(values) if values else get_number(row, "mean")
-    if mean is None:
-        return None
-    deviation = statistics.stdev(values) if len(values) > 1 else None if values else get_number(row, "std")
-    num_seeds = len(values) or get_number(results.comparison, "seeds") or 1
-    description = results.tasks[row["task"]]
+    values, description = row["values"], results.tasks[row["task"]]
+    mean, count = statistics.fmean(values), get_number(description, "test")
+    over_seeds = statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
     metric = get_text(row, "metric") or get_text(description, "metric")
-    count = get_number(description, "test")
-    over_seeds = None if deviation is None else deviation / math.sqrt(num_seeds)
-    parts = [part for part in (over_seeds, sampling_error(metric, mean, count)) if part]
-    error = math.hypot(*parts) if parts else None
     return FamilyScore(
         value=mean,
-        standard_error=error,
+        standard_error=math.hypot(over_seeds, sampling_error(metric, mean, count) or 0.0) or None,
         method=get_text(row, "method"),
         count=count,
         by_seed=values,
-        outcomes=_outcomes(row),
+        outcomes=row.get("outcomes", ()),
     )
-
-
-def _outcomes(row: Row) -> list[float | None]:
-    return [float(value) if is_number(value) else None for value in get_list(row, "outcomes")]
 
 
 def sampling_error(metric: str, value: float, count: float | None) -> float | None:
@@ -280,15 +255,11 @@ def average(measurements: Sequence[Measurement]) -> Measurement:
     )
 
 
-def _num_labels(row: Row) -> int:
-    return int(get_number(row, "num_labels") or 0)
-
-
 def _suite_score(suite: str, row: Row) -> FamilyScore:
     value, error, count = get_number(row, "value") or 0.0, get_number(row, "standard_error"), get_number(row, "count")
     if error is None and suite != "likelihood":
         error = sampling_error("spearman" if suite == "words" else "accuracy", value, count)
-    return FamilyScore(value=value, standard_error=error, count=count, outcomes=_outcomes(row))
+    return FamilyScore(value=value, standard_error=error, count=count, outcomes=row.get("outcomes", ()))
 
 
 def _with_coverage(scores: Mapping[str, FamilyScore]) -> tuple[dict[str, FamilyScore], dict[str, str]]:
@@ -298,9 +269,7 @@ def _with_coverage(scores: Mapping[str, FamilyScore]) -> tuple[dict[str, FamilyS
     return covered, {family: LOW_COVERAGE for family in scores if family not in covered}
 
 
-def _suite_baseline(results: ResultsView, suite: str, by_family: Mapping[str, Row]) -> float | None:
-    if suite == "senses":  # context-independent vectors cannot distinguish senses
-        values = [get_number(row, "value") for family, row in by_family.items() if results.is_static(family)]
-        if known := [value for value in values if value is not None]:
-            return statistics.fmean(known)
-    return _BASELINES.get(suite)
+def _suite_baseline(results: ResultsView, suite: str, scores: Mapping[str, FamilyScore]) -> float | None:
+    static = [score.value for family, score in scores.items() if results.is_static(family)]
+    # Context-independent vectors cannot distinguish senses.
+    return statistics.fmean(static) if static and suite == "senses" else _BASELINES.get(suite)

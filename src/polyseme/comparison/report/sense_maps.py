@@ -1,13 +1,13 @@
 """Sense maps: two-dimensional projections of the occurrences of ambiguous words, one map per family."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 
 from polyseme.comparison.report.charts import family_badge
 from polyseme.comparison.report.labels import family_names, truncate
 from polyseme.comparison.report.panels import draw_panels
-from polyseme.comparison.report.results_view import ResultsView, get_list, get_number, get_rows, get_text, is_number
+from polyseme.comparison.report.results_view import ResultsView, get_number, get_text
 from polyseme.comparison.rows import Row
 from polyseme.rendering.html import COLOURS
 from polyseme.rendering.svg import SHAPES, shape
@@ -25,8 +25,7 @@ _READING = (
 Parts = tuple[str, str, str]  # the text before a word, the word, the text behind it
 
 
-@dataclass(frozen=True, kw_only=True)
-class MapPoint:
+class MapPoint(NamedTuple):
     """An occurrence of a word, and its position on a map."""
 
     x: float
@@ -49,14 +48,18 @@ class MapPoint:
 def draw_sense_maps(results: ResultsView) -> tuple[str, list[list[list[str]]]]:
     """A panel per word with a map per family; and the sentences of each word, as data for the script."""
     ambiguous = results.ambiguous_words
-    facts = {get_text(row, "word"): row for row in get_rows(ambiguous, "words")}
+    facts = {row["word"]: row for row in ambiguous.get("words", ())}
     by_word: dict[str, dict[str, Row]] = {word: {} for word in facts}
     by_word |= {word: rows for (word,), rows in results.group("sense_map", "word").items()}
     families = sorted(results.families, key=lambda family: _CONTEXTS.get(results.context(family), len(_CONTEXTS)))
     panels: list[tuple[str, str]] = []
     sentences: list[list[list[str]]] = []
     for word, by_family in [(word, some) for word, some in by_word.items() if some][:_MAX_WORDS]:
-        maps = {family: read_points(by_family[family]) for family in families if family in by_family}
+        maps = {
+            family: [MapPoint(*point) for point in by_family[family]["points"][:_MAX_OCCURRENCES]]
+            for family in families
+            if family in by_family
+        }
         ids: dict[Parts, int] = {}
         for point in (point for points in maps.values() for point in points):
             ids.setdefault(point.parts(), len(ids))
@@ -72,21 +75,6 @@ def draw_sense_maps(results: ResultsView) -> tuple[str, list[list[list[str]]]]:
     markers = "".join(f'<path id="cluster-{number}" d="{shape(number)}"/>' for number in range(len(SHAPES)))
     html = f'<svg class="defs" aria-hidden="true"><defs>{markers}</defs></svg>{draw_panels("senses", panels)}'
     return html, sentences
-
-
-def read_points(row: Row) -> list[MapPoint]:
-    """The well-formed points of a map."""
-    points = []
-    for point in get_list(row, "points"):
-        if not isinstance(point, list) or len(point) < 3 or not isinstance(point[2], str):
-            continue
-        x, y, text = point[:3]
-        if is_number(x) and is_number(y):
-            start, end, cluster = ([int(one) if is_number(one) else 0 for one in point[3:6]] + [0, 0, 0])[:3]
-            start = min(max(0, start), len(text))
-            end = min(max(start, end), len(text))
-            points.append(MapPoint(x=float(x), y=float(y), text=text, start=start, end=end, cluster=max(0, cluster)))
-    return points[:_MAX_OCCURRENCES]
 
 
 def _describe(row: Row) -> str:

@@ -63,7 +63,8 @@ def describe_score(decision: Decision) -> str:
 
 def _summary(results: ResultsView, decisions: Sequence[Decision]) -> str:
     """The families to use, in one sentence."""
-    words, budget = get_number(results.comparison, "words", "train"), get_text(results.comparison, "budget")
+    of = results.comparison
+    words, budget = get_number(of.get("words", {}), "train"), get_text(of, "budget")
     given = [f"{format_count(words)} words of your text"] if words is not None else []
     given += [f"{truncate(format_budget(budget), 40)} of training per family"] if budget else []
     uses: dict[str, list[str]] = {}

@@ -151,13 +151,14 @@ def list_settings(results: ResultsView) -> list[tuple[str, str]]:
     of = results.comparison
     settings = [("corpus", truncate(get_text(of, "corpus"), 300))]
     for unit in ("documents", "words", "characters"):
-        counts = (_format(get_number(of, unit, split), "{:,.0f} " + split) for split in ("train", "dev", "test"))
-        settings.append((unit, _join(*counts)))
+        counts = of.get(unit, {})
+        of_splits = (_format(get_number(counts, split), "{:,.0f} " + split) for split in ("train", "dev", "test"))
+        settings.append((unit, _join(*of_splits)))
     seconds = get_number(of, "processor_seconds")
     cores = _format(get_number(of, "cores"), "{:.0f} cores")
     spent = "" if seconds is None else f"{format_duration(seconds)} of processor time per family"
     same = "the same {:,.0f} characters of the test text for all families"
-    machine, versions = (row if isinstance(row := of.get(key), dict) else {} for key in ("machine", "versions"))
+    machine, versions = of.get("machine", {}), of.get("versions", {})
     threads = _format(get_number(machine, "threads"), "{:.0f} threads")
     memory = get_number(machine, "memory_bytes")
     memory_text = "" if memory is None else f"{format_bytes(memory)} of memory"
@@ -181,7 +182,7 @@ def _describe_task(row: Row) -> str:
         truncate(metric_name(get_text(row, "metric")), 30),
         _format(get_number(row, "train"), "{:,.0f} training examples"),
         _format(get_number(row, "test"), "{:,.0f} test examples"),
-        "derived from the corpus" if row.get("derived") is True else "",
+        "derived from the corpus" if row.get("derived") else "",
         separator="; ",
     )
 
