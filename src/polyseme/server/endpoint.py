@@ -1,6 +1,6 @@
 """Endpoints and resources: a path, its schemas and the function that answers it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -49,7 +49,7 @@ class Service:
 class Endpoint:
     """POST /v1/NAME, which runs a model; the function has the same name."""
 
-    function: Callable[[Service, Any], Awaitable[bytes | AsyncIterator[bytes]]]
+    function: Callable[[Service, ServedModel, Any], Awaitable[bytes | AsyncIterator[bytes]]]
     request: type[RequestBody]
     response: type[ResponseBody]
     streams: bool = False  # whether it can answer with server-sent events
@@ -62,6 +62,10 @@ class Endpoint:
     @property
     def path(self) -> str:
         return f"/v1/{self.name}"
+
+    async def answer(self, service: Service, request: RequestBody) -> bytes | AsyncIterator[bytes]:
+        """The response of the model that the request names: JSON, or server-sent events."""
+        return await self.function(service, service.models.find(request.model, self.name), request)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +123,12 @@ def encode_json(content: Any, *, nulls: bool = False) -> bytes:
         message = "the response has text that is not valid Unicode; rename the directory of the model or run"
         raise ApiError(422, "invalid_unicode", message) from None
     return body
+
+
+def encode_rows(served: ServedModel, rows: Iterable[Mapping[str, Any]], **fields: Any) -> bytes:
+    """JSON with a row for each item of a request, in their order."""
+    data = [{"index": index, **row} for index, row in enumerate(rows)]
+    return encode_json({"model": served.name, **fields, "data": data})
 
 
 def json_response(content: Any, status: int = 200) -> HttpResponse:

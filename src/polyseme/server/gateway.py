@@ -166,7 +166,7 @@ class Gateway:
         except ValidationError as error:
             raise validation_error(error) from None
         try:
-            answer = await endpoint.function(self.service, request)
+            answer = await endpoint.answer(self.service, request)
         except PolysemeError as error:
             raise library_error(error) from None
         if isinstance(answer, bytes):

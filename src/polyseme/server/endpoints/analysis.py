@@ -20,27 +20,26 @@ _MAX_TOKENS = 128  # of a text whose attention weights are returned
 _MAX_WEIGHTS = 600_000  # of a response; models with many heads get fewer tokens
 _HEAD_STATISTICS = tuple(schemas.HeadSummary.model_fields)
 
+WordsRequest = schemas.NeighboursRequest | schemas.AnalogyRequest
 TokenSpan = tuple[int, int, int]  # first character, the one after the last, segment
 
 
-async def neighbours(service: Service, request: schemas.NeighboursRequest) -> bytes:
+async def neighbours(service: Service, served: ServedModel, request: schemas.NeighboursRequest) -> bytes:
     """Find the words with the most similar context-free embeddings."""
-    served = service.models.find(request.model, "neighbours")
-    return await _similar_words(service, served, served.model.neighbours, {"word": request.word}, request.top)
+    return await _similar_words(service, served, request, served.model.neighbours)
 
 
-async def analogy(service: Service, request: schemas.AnalogyRequest) -> bytes:
+async def analogy(service: Service, served: ServedModel, request: schemas.AnalogyRequest) -> bytes:
     """Solve an analogy: b is to a as which words are to c?"""
-    served = service.models.find(request.model, "analogy")
-    words = {"a": request.a, "b": request.b, "c": request.c}
-    return await _similar_words(service, served, served.model.analogy, words, request.top)
+    return await _similar_words(service, served, request, served.model.analogy)
 
 
 async def _similar_words(
-    service: Service, served: ServedModel, find: Callable[..., list[Neighbour]], words: dict[str, str], top: int
+    service: Service, served: ServedModel, request: WordsRequest, find: Callable[..., list[Neighbour]]
 ) -> bytes:
-    """Search with words from fields of a request, which have to be in the vocabulary."""
-    model = served.model
+    """Search with the words of a request, which have to be in the vocabulary."""
+    model, top = served.model, request.top
+    words = request.model_dump(exclude={"model", "top"})
 
     def run(batch: Sequence[dict[str, str]]) -> list[list[dict[str, Any]]]:
         known = [[_require_known(model, word, param) for param, word in item.items()] for item in batch]
@@ -69,9 +68,8 @@ def _to_json(model: Pretrained, neighbours: Sequence[Neighbour]) -> list[dict[st
     return rows
 
 
-async def attention(service: Service, request: schemas.AttentionRequest) -> bytes:
+async def attention(service: Service, served: ServedModel, request: schemas.AttentionRequest) -> bytes:
     """Return the attention weights of every head in every layer."""
-    served = service.models.find(request.model, "attention")
     model = served.model
     texts = [text for text in (request.input, request.text_pair) if text is not None]
     if not all(text.strip() for text in texts):
@@ -138,9 +136,8 @@ def _tokens_json(texts: Sequence[str], spans: Sequence[TokenSpan] | None) -> lis
     ]
 
 
-async def senses(service: Service, request: schemas.SensesRequest) -> bytes:
+async def senses(service: Service, served: ServedModel, request: schemas.SensesRequest) -> bytes:
     """Project every occurrence of a word in sentences to two dimensions, in every layer."""
-    served = service.models.find(request.model, "senses")
     texts, word = request.texts, request.word
     if not word.strip(" ,，\t\n\r"):
         raise ApiError(422, "empty_text", "the word is empty; give one", param="word")

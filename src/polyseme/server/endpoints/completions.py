@@ -17,9 +17,10 @@ from polyseme.server.model_registry import ServedModel
 from polyseme.server.schemas.text import CompletionsRequest, CompletionsResponse
 
 
-async def completions(service: Service, request: CompletionsRequest) -> bytes | AsyncIterator[bytes]:
+async def completions(
+    service: Service, served: ServedModel, request: CompletionsRequest
+) -> bytes | AsyncIterator[bytes]:
     """Generate text from a prompt."""
-    served = service.models.find(request.model, "completions")
     if request.best_of not in (None, request.n or 1):
         raise ApiError(422, "unsupported_value", "best_of must equal n; omit it", param="best_of")
     if request.echo and request.logprobs is not None:

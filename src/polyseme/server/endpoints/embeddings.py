@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from polyseme.server.endpoint import Endpoint, Service, as_list, encode_json
 from polyseme.server.errors import ApiError
+from polyseme.server.model_registry import ServedModel
 from polyseme.server.schemas.text import EmbeddingsRequest, EmbeddingsResponse
 
 EmbeddedText = tuple[NDArray[np.float32], int]  # embedding and number of tokens
 
 
-async def embeddings(service: Service, request: EmbeddingsRequest) -> bytes:
+async def embeddings(service: Service, served: ServedModel, request: EmbeddingsRequest) -> bytes:
     """Embed texts."""
-    served = service.models.find(request.model, "embeddings")
     model, texts = served.model, as_list(request.input)
     widths = model.encoder.widths
     if not -len(widths) <= request.layer < len(widths):

@@ -6,17 +6,17 @@ from typing import Any
 
 from polyseme.inference.fill_mask import MaskPrediction
 from polyseme.pretrained import Pretrained
-from polyseme.server.endpoint import Endpoint, Service, as_list, encode_json
+from polyseme.server.endpoint import Endpoint, Service, as_list, encode_rows
 from polyseme.server.errors import ApiError
+from polyseme.server.model_registry import ServedModel
 from polyseme.server.schemas.text import FillRequest, FillResponse
 from polyseme.tokenization.words import token_text
 
 _MASK = "[MASK]"
 
 
-async def fill(service: Service, request: FillRequest) -> bytes:
+async def fill(service: Service, served: ServedModel, request: FillRequest) -> bytes:
     """Predict the tokens at each [MASK]."""
-    served = service.models.find(request.model, "fill")
     model, texts, pattern = served.model, as_list(request.input), _mask_pattern(served.model)
     if not all(map(pattern.search, texts)):
         raise ApiError(422, "no_mask", "a text has no mask; write [MASK] for each token to predict", param="input")
@@ -25,8 +25,7 @@ async def fill(service: Service, request: FillRequest) -> bytes:
         return [_fill_text(model, pattern, text, request.top) for text in texts]
 
     found = await service.run_batched(served, ("fill", request.top), run, texts)
-    data = [{"index": index, "masks": masks} for index, masks in enumerate(found)]
-    return encode_json({"model": served.name, "data": data})
+    return encode_rows(served, ({"masks": masks} for masks in found))
 
 
 def _mask_pattern(model: Pretrained) -> re.Pattern[str]:

@@ -6,14 +6,14 @@ from typing import Any
 
 from polyseme.inference.scores import Score
 from polyseme.pretrained import Pretrained
-from polyseme.server.endpoint import Endpoint, Service, as_list, encode_json
+from polyseme.server.endpoint import Endpoint, Service, as_list, encode_rows
+from polyseme.server.model_registry import ServedModel
 from polyseme.server.schemas.text import ScoreRequest, ScoreResponse
 from polyseme.tokenization.words import token_text
 
 
-async def score(service: Service, request: ScoreRequest) -> bytes:
+async def score(service: Service, served: ServedModel, request: ScoreRequest) -> bytes:
     """Compute the log probability of texts and of each of their tokens."""
-    served = service.models.find(request.model, "score")
     model, texts = served.model, as_list(request.input)
 
     def run(texts: Sequence[str]) -> list[dict[str, Any]]:
@@ -21,7 +21,7 @@ async def score(service: Service, request: ScoreRequest) -> bytes:
         return [_to_json(model, text, one) for text, one in zip(texts, scores, strict=True)]
 
     found = await service.run_batched(served, ("score", request.top), run, texts)
-    return encode_json({"model": served.name, "data": [{"index": index, **row} for index, row in enumerate(found)]})
+    return encode_rows(served, found)
 
 
 def _to_json(model: Pretrained, text: str, score: Score) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from polyseme.corpora.scripts import EAST_ASIAN
-from polyseme.server.endpoint import Endpoint, Service, as_list, encode_json
+from polyseme.server.endpoint import Endpoint, Service, as_list, encode_json, encode_rows
 from polyseme.server.errors import ApiError
 from polyseme.server.model_registry import ServedModel
 from polyseme.server.schemas import tasks as schemas
@@ -29,42 +29,33 @@ def _require_text(texts: Sequence[str], param: str) -> list[str]:
     return list(texts)
 
 
-async def classify(service: Service, request: schemas.ClassifyRequest) -> bytes:
+async def classify(service: Service, served: ServedModel, request: schemas.ClassifyRequest) -> bytes:
     """Classify texts."""
-    served = service.models.find(request.model, "classify")
     task = served.find_task(request.task, "classify")
     texts = _require_text(as_list(request.input), "input")
     return _classifications(served, task, await _predict(service, served, task, texts))
 
 
-async def pair(service: Service, request: schemas.PairRequest) -> bytes:
+async def pair(service: Service, served: ServedModel, request: schemas.PairRequest) -> bytes:
     """Classify sentence pairs."""
-    served = service.models.find(request.model, "pair")
     task = served.find_task(request.task, "pair")
     pairs = [_require_text(texts, "pairs") for texts in request.pairs]
     return _classifications(served, task, await _predict(service, served, task, pairs))
 
 
 def _classifications(served: ServedModel, task: str, predictions: Sequence[Any]) -> bytes:
-    data = [
-        {"index": index, "label": one.label, "probabilities": dict(one.probabilities)}
-        for index, one in enumerate(predictions)
-    ]
-    return encode_json({"model": served.name, "task": task, "data": data})
+    rows = ({"label": one.label, "probabilities": dict(one.probabilities)} for one in predictions)
+    return encode_rows(served, rows, task=task)
 
 
-async def tag(service: Service, request: schemas.TagRequest) -> bytes:
+async def tag(service: Service, served: ServedModel, request: schemas.TagRequest) -> bytes:
     """Label the entities or words of texts."""
-    served = service.models.find(request.model, "tag")
     task = served.find_task(request.task, "tag")
     texts = _require_text(as_list(request.input), "input")
     predictions = await _predict(service, served, task, texts)
     entities = marks_entities(getattr(served.model.tasks[task], "labels", ()))
-    data = [
-        {"index": index, "spans": _spans(text, one.words, entities)}
-        for index, (text, one) in enumerate(zip(texts, predictions, strict=True))
-    ]
-    return encode_json({"model": served.name, "task": task, "data": data})
+    rows = ({"spans": _spans(text, one.words, entities)} for text, one in zip(texts, predictions, strict=True))
+    return encode_rows(served, rows, task=task)
 
 
 def _spans(text: str, words: Sequence[Any], entities: bool) -> list[dict[str, Any]]:
@@ -86,9 +77,8 @@ def _spans(text: str, words: Sequence[Any], entities: bool) -> list[dict[str, An
     ]
 
 
-async def similarity(service: Service, request: schemas.SimilarityRequest) -> bytes:
+async def similarity(service: Service, served: ServedModel, request: schemas.SimilarityRequest) -> bytes:
     """Compute the semantic similarity of sentence pairs, by a fine-tuned head or the cosine of their embeddings."""
-    served = service.models.find(request.model, "similarity")
     if "similarity" in served.task_kinds.values():
         pairs = [_require_text(texts, "pairs") for texts in request.pairs]
         task = served.find_task(request.task, "similarity")
@@ -96,8 +86,7 @@ async def similarity(service: Service, request: schemas.SimilarityRequest) -> by
     else:
         texts = [text for pair in request.pairs for text in pair]
         method, scores = "cosine", await _cosines(service, served, texts)
-    data = [{"index": index, "score": score} for index, score in enumerate(scores)]
-    return encode_json({"model": served.name, "method": method, "data": data})
+    return encode_rows(served, ({"score": score} for score in scores), method=method)
 
 
 async def _cosines(service: Service, served: ServedModel, texts: Sequence[str]) -> list[float]:
@@ -108,9 +97,8 @@ async def _cosines(service: Service, served: ServedModel, texts: Sequence[str]) 
     return list(np.clip(products, -1, 1).tolist())
 
 
-async def answer(service: Service, request: schemas.AnswerRequest) -> bytes:
+async def answer(service: Service, served: ServedModel, request: schemas.AnswerRequest) -> bytes:
     """Find the answer to a question in a passage, or report that it has none."""
-    served = service.models.find(request.model, "answer")
     task = served.find_task(request.task, "span")
     (question,), (passage,) = _require_text([request.question], "question"), _require_text([request.passage], "passage")
     (found,) = await _predict(service, served, task, [{"question": question, "passage": passage}])
@@ -128,9 +116,8 @@ async def answer(service: Service, request: schemas.AnswerRequest) -> bytes:
     )
 
 
-async def choose(service: Service, request: schemas.ChooseRequest) -> bytes:
+async def choose(service: Service, served: ServedModel, request: schemas.ChooseRequest) -> bytes:
     """Choose the best continuation of a text, by a fine-tuned head or by likelihood."""
-    served = service.models.find(request.model, "choose")
     if "choice" in served.task_kinds.values():
         task = served.find_task(request.task, "choice")
         context, *choices = _require_text([request.context, *request.choices], "choices")
@@ -162,12 +149,10 @@ def _with_space(context: str, choice: str) -> str:
     return choice if separate or _EAST_ASIAN.match(context[-1]) else f" {choice}"
 
 
-async def translate(service: Service, request: schemas.TranslateRequest) -> bytes:
+async def translate(service: Service, served: ServedModel, request: schemas.TranslateRequest) -> bytes:
     """Translate texts."""
-    served = service.models.find(request.model, "translate")
     found = await service.run_batched(served, "translate", served.model.translate, as_list(request.input))
-    data = [{"index": index, "text": text} for index, text in enumerate(found)]
-    return encode_json({"model": served.name, "data": data})
+    return encode_rows(served, ({"text": text} for text in found))
 
 
 ENDPOINTS = (
