@@ -175,10 +175,8 @@ def _read(reader: FileReader, forms: WordForms, columns: Mapping[str, str]) -> I
             for text in split_sentences(line) if len(line) > _MAX_LINE else [line]:
                 yield text, [Occurrence.of(text, *span) for span in forms.find(text)]
         return
-    for index, (row, values) in enumerate(reader.records()):
+    for row, values in reader.records([columns.get("text", "text")]):
         names = _column_names(values, columns)
-        if not index and names["text"] not in values:
-            raise reader.missing_column(names["text"], filter(None, values))
         yield _parse_row(Record(reader.file, row, values, names, labelled=False), forms)
 
 

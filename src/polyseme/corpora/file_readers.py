@@ -62,17 +62,21 @@ class FileReader:
             else:
                 yield from map(self.replace_invalid, self._values())
 
-    def records(self) -> Iterator[tuple[int, Row]]:
+    def records(self, required: Iterable[str] = ()) -> Iterator[tuple[int, Row]]:
         """Rows of a table as column → value, each with its first line, or its number in a Parquet file.
 
-        Missing fields are None; fields beyond the header are under the key None.
+        Missing fields are None; fields beyond the header are under the key None. The first row must have the required
+        columns.
         """
         if self.format == "txt":
             raise DataError(f"{self.file} is not a table; write it as .tsv, .csv, .jsonl or .parquet")
         with readable(self.file):
-            for number, row in self._rows():
+            for index, (number, row) in enumerate(self._rows()):
                 if not isinstance(row, dict):
                     raise DataError(f'{self.file}, line {number}: not a row with columns; write it as {{"text": …}}')
+                for column in () if index else required:
+                    if column not in row:
+                        raise self.missing_column(column, filter(None, row))
                 yield number, {name: self._cleaned(value) for name, value in row.items()}
 
     def json_content(self) -> Any:

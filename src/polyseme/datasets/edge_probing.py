@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from polyseme.config import suggest_name
 from polyseme.corpora.file_readers import FileReader, detect_format, row_location
-from polyseme.datasets.labelled_files import find_file, read_examples
+from polyseme.datasets.labelled_files import column_names, find_file, read_examples
 from polyseme.datasets.records import Record, RowError
 from polyseme.datasets.task_schemas import ClassifyExample, TagExample
 from polyseme.errors import ConfigError, DataError
@@ -83,7 +83,7 @@ def _is_conllu(file: Path) -> bool:
 def _infer_kinds(file: Path) -> list[str]:
     if _is_conllu(file):
         return [*_CONLLU_KINDS]
-    if detect_format(file) == "jsonl" and "targets" in next(FileReader(file).records(), (0, {}))[1]:
+    if detect_format(file) == "jsonl" and "targets" in column_names(file):
         return ["edges"]
     return ["tag"] if detect_format(file) == "txt" else ["classify"]
 

@@ -175,10 +175,7 @@ class Example:
         """Read the examples of a table or, without labels, of plain lines."""
         needed = [*columns.values()] if labelled else [columns.get(name, name) for name in cls.inputs]
         plain = not labelled and is_plain_text(reader) and needed == [*cls.inputs]
-        for number, (row, values) in enumerate(cls._lines(reader) if plain else reader.records()):
-            for column in () if number else needed:
-                if column not in values:
-                    raise reader.missing_column(column, filter(None, values))
+        for row, values in cls._lines(reader) if plain else reader.records(needed):
             yield parse_or_error(cls.parse, Record(reader.file, row, values, columns, labelled))
 
     @classmethod

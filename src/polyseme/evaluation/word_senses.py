@@ -21,6 +21,7 @@ from polyseme.analysis.occurrences import Occurrence, read_position, reservoir_s
 from polyseme.analysis.senses import occurrence_vectors
 from polyseme.analysis.vector_geometry import nearest_sense_accuracy, normalize
 from polyseme.corpora.file_readers import FORMATS, FileReader
+from polyseme.datasets.labelled_files import column_names
 from polyseme.datasets.records import Record
 from polyseme.errors import DataError
 from polyseme.evaluation.results import MetricResult, macro_average, mean_result
@@ -82,10 +83,7 @@ def _score_folder(model: LoadedModel, name: str, sets: list[SenseSet], most: int
 
 def is_word_in_context(sets: Sequence[SenseSet]) -> bool:
     """Whether a folder has pairs of contexts, as WiC."""
-    if len(sets) != 1:
-        return False
-    _, first_row = next(FileReader(sets[0].train).records(), (0, {}))
-    return "text_a" in first_row
+    return len(sets) == 1 and "text_a" in column_names(sets[0].train)
 
 
 def read_words(chosen: SenseSet, most: int, seed: int) -> Iterator[tuple[str, list[Occurrence], list[Occurrence]]]:
@@ -201,9 +199,5 @@ def _read_pairs(file: Path, most: int, seed: int) -> tuple[list[tuple[Occurrence
 
 
 def _records(file: Path, needed: Iterable[str]) -> Iterator[Record]:
-    reader = FileReader(file)
-    for number, (row, values) in enumerate(reader.records()):
-        for column in () if number else needed:
-            if column not in values:
-                raise reader.missing_column(column, filter(None, values))
+    for row, values in FileReader(file).records(needed):
         yield Record(file, row, values, {}, labelled=False)

@@ -18,7 +18,7 @@ from typing import Self
 
 from polyseme.corpora.file_readers import FileReader, detect_format
 from polyseme.corpora.parallel import ParallelCorpus
-from polyseme.datasets.labelled_files import find_file, read_examples
+from polyseme.datasets.labelled_files import column_names, find_file, read_examples
 from polyseme.datasets.records import Record
 from polyseme.datasets.squad import SpanExample
 from polyseme.datasets.task_schemas import ChoiceExample
@@ -131,11 +131,11 @@ def _task(file: Path) -> str:
         if ".json" in file.suffixes:
             return "answer"
         raise DataError(f"{file} is plain text; write questions as .jsonl, .tsv, .csv or SQuAD JSON")
-    _, first = next(FileReader(file).records(), (0, {}))
+    names = column_names(file)
     for task, columns in _COLUMNS.items():
-        if columns <= first.keys() and not (task == "complete" and "label" in first):
+        if columns <= names and not (task == "complete" and "label" in names):
             return task
-    there = ", ".join(sorted(" ".join(name.split()) for name in first if name)) or "none"
+    there = ", ".join(sorted(" ".join(name.split()) for name in names if name)) or "none"
     raise DataError(f"{file}: no task has these columns ({there}); see polyseme evaluate --help")
 
 
