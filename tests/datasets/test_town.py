@@ -23,7 +23,7 @@ from polyseme.datasets.town.lexicon import (
 from polyseme.datasets.town.word_sets import analogies, minimal_pairs, word_pairs
 from polyseme.datasets.town.world import Person
 from polyseme.datasets.town.writers import write_town
-from polyseme.errors import ConfigError, DataError
+from polyseme.errors import DataError
 
 KINDS = ("classify", "tag", "pair", "similarity", "choice", "span", "translate", "senses")
 
@@ -54,10 +54,10 @@ def test_deterministic_across_processes(town):
 import json
 from polyseme.datasets.town.generator import Town
 town = Town(0)
-rows = [*town.documents(6, "both"), *town.labelled_rows("pair", 5), *town.labelled_rows("senses", 5, language="zh")]
+rows = [*town.documents(6), *town.labelled_rows("pair", 5), *town.labelled_rows("senses", 5, language="zh")]
 print(json.dumps(rows))"""
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env={"PYTHONHASHSEED": "7"})
-    here = [*town.documents(6, "both"), *town.labelled_rows("pair", 5), *town.labelled_rows("senses", 5, language="zh")]
+    here = [*town.documents(6), *town.labelled_rows("pair", 5), *town.labelled_rows("senses", 5, language="zh")]
     assert json.loads(out.stdout) == here
 
 
@@ -315,13 +315,6 @@ def test_file_formats(tmp_path):
         row = json.loads((tmp_path / f"choice{suffix}" / "dev.jsonl").read_text("utf-8").splitlines()[0])
         assert list(row) == ["context", "choices", "answer"]
     assert (tmp_path / "en.train.txt").read_text("utf-8").count("\n\n") == 63
-
-
-def test_unknown_kinds_and_splits(town):
-    with pytest.raises(ConfigError, match="did you mean classify"):
-        list(town.labelled_rows("clasify", 1))
-    with pytest.raises(ConfigError, match="unknown split"):
-        list(town.labelled_rows("pair", 1, split="validation"))
 
 
 def test_requesting_too_many_rows(monkeypatch):

@@ -2,10 +2,11 @@
 
 import hashlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from polyseme.config import suggest_name
 from polyseme.corpora.multilingual import split_language_prefix
@@ -24,8 +25,7 @@ class Sample:
     sources: Callable[[], list[str]]
 
 
-@dataclass(frozen=True)
-class SampleText:
+class SampleText(NamedTuple):
     """The training and validation text of a sample."""
 
     train: list[Path]
@@ -43,18 +43,19 @@ def write_sample(name: str, folder: Path, *, seed: int = 0) -> None:
 
 def sample_folder(name: str, *, seed: int = 0) -> Path:
     """The folder of a sample in the cache, written on first use."""
-    sources = [*_find(name).sources(), f"seed {seed}"]
-    key = hashlib.sha256("\n".join(sources).encode()).hexdigest()[:12]
+    sample = _find(name)
+    key = hashlib.sha256("\n".join([*sample.sources(), f"seed {seed}"]).encode()).hexdigest()[:12]
+    return load_or_build(
+        "samples",
+        f"{name}-{key}",
+        load=lambda folder: folder.resolve(strict=True),
+        build=lambda folder: sample.write(folder, seed),
+    )
 
-    def build(folder: Path) -> None:
-        _find(name).write(folder, seed)
 
-    return load_or_build("samples", f"{name}-{key}", load=lambda folder: folder.resolve(strict=True), build=build)
-
-
-def sample_text(name: str, *, seed: int = 0) -> SampleText:
+def sample_text(name: str) -> SampleText:
     """The text files of a sample, for use as a corpus."""
-    folder = sample_folder(name, seed=seed)
+    folder = sample_folder(name)
     return SampleText(train=sorted(folder.glob("*train.txt")), dev=sorted(folder.glob("*dev.txt")))
 
 
@@ -95,11 +96,10 @@ def _docstring_sources() -> list[str]:
     return [*source_versions(), *_source_hashes("docstrings.py")]
 
 
-def _write_town(folder: Path, seed: int, languages: tuple[str, ...] = ("en", "zh")) -> None:
-    from polyseme.datasets.town.lexicon import LANGUAGES
+def _write_town(folder: Path, seed: int, languages: Sequence[Literal["en", "zh"]] = ("en", "zh")) -> None:
     from polyseme.datasets.town.writers import write_town
 
-    write_town(folder, seed, languages=[language for language in LANGUAGES if language in languages])
+    write_town(folder, seed, languages=languages)
 
 
 def _source_hashes(pattern: str) -> list[str]:

@@ -33,12 +33,9 @@ def documents() -> Iterator[tuple[str, str]]:
     taken: list[tuple[str, str]] = []
     num_words = 0
     for name, path in (file for turn in turns for file in turn if file):
-        new = []
-        for paragraph in (paragraph for text in _texts(path) for paragraph in extract_prose(text)):
-            digest = _digest(paragraph)
-            if digest not in seen:
-                seen.add(digest)
-                new.append(paragraph)
+        found = {_digest(paragraph): paragraph for text in _texts(path) for paragraph in extract_prose(text)}
+        new = [paragraph for digest, paragraph in found.items() if digest not in seen]
+        seen |= found.keys()
         length = sum(paragraph.count(" ") + 1 for paragraph in new)
         if length >= _MIN_WORDS:
             taken.append((name, "\n".join(new)))

@@ -128,12 +128,7 @@ class PassageWindows:
         ]
 
     def decode(
-        self,
-        starts: Sequence[NDArray[Any]],
-        ends: Sequence[NDArray[Any]],
-        *,
-        num_best: int = 20,
-        max_tokens: int = 30,
+        self, starts: Sequence[NDArray[Any]], ends: Sequence[NDArray[Any]], *, num_best: int = 20, max_tokens: int = 30
     ) -> PredictedAnswers:
         """The best spans of at most `max_tokens` tokens, given the start and end scores of each window."""
         visible = np.array([start < end for start, end in self.offsets], np.bool_)

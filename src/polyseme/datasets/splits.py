@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from polyseme.corpora.corpus import Corpus
@@ -79,11 +80,7 @@ def open_by_language(corpus: tuple[str, ...], column: str) -> dict[str, Corpus]:
     for language, paths in group_by_language(corpus).items():
         files: list[str | Path] = []
         for path in paths:
-            if is_sample(path):
-                text = sample_text(path)
-                files += [*text.train, *text.dev]
-            else:
-                files.append(path)
+            files += chain(*sample_text(path)) if is_sample(path) else [path]
         corpora[language] = Corpus(*files, column=column)
     return corpora
 

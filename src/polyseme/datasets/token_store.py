@@ -28,6 +28,7 @@ from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.training import call_library
 
 FORMAT = 3  # increased when the files or the sentence splitting change
+_COUNTS = ("num_characters", "num_words", "num_unknown")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -94,9 +95,7 @@ class TokenStore:
             tokens=np.concatenate([block.tokens for block in blocks]),
             sentences=np.cumsum(lengths),
             documents=np.cumsum(counts),
-            num_characters=sum(block.num_characters for block in blocks),
-            num_words=sum(block.num_words for block in blocks),
-            num_unknown=sum(block.num_unknown for block in blocks),
+            **{name: sum(getattr(block, name) for block in blocks) for name in _COUNTS},
             fingerprint=digest.hexdigest(),
             units=np.concatenate([block.units for block in blocks]) if units else None,
         )
@@ -142,7 +141,7 @@ def build_store(
     folder.mkdir(parents=True, exist_ok=True)
     num_tokens = num_sentences = num_documents = 0
     language_starts: list[int] = []
-    counts = {"num_characters": 0, "num_words": 0, "num_unknown": 0}
+    counts = dict.fromkeys(_COUNTS, 0)
     digest = hashlib.sha256(_key(tokenizer.fingerprint, units))
     names = ["tokens", "sentences", "documents", *(["units"] if units else [])]
     with ExitStack() as stack:
@@ -264,13 +263,10 @@ class _Encoder:
     """Tokenizes a batch of documents."""
 
     def __init__(self, tokenizer: Tokenizer, units: MaskingUnits | None) -> None:
-        self.tokenizer = tokenizer
-        self.units = units
-        self.cache = None
+        self.tokenizer, self.units = tokenizer, units
+        self.cache = None if units else PretokenCache.of(tokenizer)
         if units:
             units.find("")  # loads its lexicon before threads share it
-        else:
-            self.cache = PretokenCache.of(tokenizer)
 
     def __call__(self, batch: DocumentBatch) -> _Block:
         text = batch.text

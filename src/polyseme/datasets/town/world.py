@@ -38,6 +38,14 @@ Gender = Literal["man", "woman"]
 # After these a time at the end of the sentence would be understood as that of the subordinate clause.
 _CLAUSES = re.compile(r",| (?:that|because|so|when|while|whether|why|where|since|before|after|as|not) ")
 
+_FORM_NAMES = (".he", ".his", ".him", ".self", ".wrong_self", ".child", ".other_half")
+_FORMS = {
+    ("en", "man"): ("he", "his", "him", "himself", "herself", "son", "wife"),
+    ("en", "woman"): ("she", "her", "her", "herself", "himself", "daughter", "husband"),
+    ("zh", "man"): ("他", "他的", "他", "自己", "自己", "儿子", "妻子"),
+    ("zh", "woman"): ("她", "她的", "她", "自己", "自己", "女儿", "丈夫"),
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Person:
@@ -65,18 +73,10 @@ class Person:
 
     def slots(self, role: str, language: Language, name: str = "short") -> dict[str, str]:
         """Values of the slots of this person as A, B or C; `name` is "full", "short" or "pronoun"."""
-        man = self.gender == "man"
-        if language == "en":
-            he, his, him = ("he", "his", "him") if man else ("she", "her", "her")
-            own, wrong = ("himself", "herself") if man else ("herself", "himself")
-            child, other_half = ("son", "wife") if man else ("daughter", "husband")
-        else:
-            he = him = "他" if man else "她"
-            his, own, wrong = f"{he}的", "自己", "自己"
-            child, other_half = ("儿子", "妻子") if man else ("女儿", "丈夫")
-        reference = he if name == "pronoun" else (self.full if name == "full" else self.short).marked(language)
-        forms = {"": reference, ".he": he, ".his": his, ".him": him, ".self": own, ".wrong_self": wrong}
-        forms |= {".child": child, ".other_half": other_half, **word_forms(".thing", self.thing, language)}
+        forms = dict(zip(_FORM_NAMES, _FORMS[language, self.gender], strict=True))
+        references = {"full": self.full.marked(language), "pronoun": forms[".he"]}
+        forms[""] = references.get(name, self.short.marked(language))
+        forms |= word_forms(".thing", self.thing, language)
         return {role + form: value for form, value in forms.items()}
 
 

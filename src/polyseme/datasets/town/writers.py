@@ -35,10 +35,8 @@ def write_town(
         words.mkdir()
         grammar.mkdir()
         (words / "similarity.tsv").write_text(_tsv(list(word_pairs(language))), "utf-8")
-        sections = (
-            f": {name}\n" + "".join(" ".join(row) + "\n" for row in rows) for name, rows in analogies(town, language)
-        )
-        (words / "analogies.txt").write_text("".join(sections), "utf-8")
+        lines = (" ".join(row) for name, rows in analogies(town, language) for row in ((":", name), *rows))
+        (words / "analogies.txt").write_text("".join(f"{line}\n" for line in lines), "utf-8")
         for phenomenon in templates()["minimal_pairs"][language]:
             rows = list(minimal_pairs(town, phenomenon, num_rows // 10, language))
             (grammar / f"{phenomenon}.jsonl").write_text(_jsonl(rows), "utf-8")
