@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from polyseme.batch import split_packed
 from polyseme.layers.dropout import Dropout
-from polyseme.layers.kv_cache import KVCache, RaggedKVCache
+from polyseme.layers.kv_cache import AnyKVCache, KVCache, RaggedKVCache
 from polyseme.layers.linear import Linear, kernels_for
 
 MAX_EXPLICIT_LENGTH = 32
@@ -29,7 +29,7 @@ class AttentionContext:
 
     mask: AttentionMask = None
     causal: bool = False
-    cache: KVCache | RaggedKVCache | None = None
+    cache: AnyKVCache | None = None
 
 
 FULL_ATTENTION = AttentionContext()

@@ -1,6 +1,7 @@
 """KV caches: the keys and values of causal self-attention, stored for incremental decoding."""
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -45,3 +46,6 @@ class RaggedKVCache(State):
         """Count tokens as read in every row."""
         for row in self.rows:
             row.advance(num_tokens)
+
+
+AnyKVCache: TypeAlias = KVCache | RaggedKVCache

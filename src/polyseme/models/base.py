@@ -1,15 +1,18 @@
 """Base class of the model families: an encoder maps token sequences to all of its layers."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from polyseme.batch import Batch, Encoded, State
 from polyseme.config import Config
-from polyseme.layers.attention import AttentionMask
+from polyseme.layers.attention import AttentionContext, AttentionMask
+from polyseme.layers.kv_cache import AnyKVCache
 from polyseme.models.hf_mapping import HfMapping
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
@@ -51,6 +54,10 @@ class Encoder(nn.Module):
     widths: tuple[int, ...]  # of each layer
     tokens: nn.Embedding  # layer 0; output layers may share its weight
 
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        self.config = config
+
     @property
     def device(self) -> torch.device:
         """Device of the weights."""
@@ -73,8 +80,10 @@ class Encoder(nn.Module):
         raise NotImplementedError
 
     def pool(self, encoded: Encoded) -> Tensor:
-        """Pool each sequence into one vector, (B, pooled width)."""
-        raise NotImplementedError
+        """Pool each sequence into one vector, (B, pooled width): of the token that depends on all, or the mean."""
+        if self.context == "left":
+            return encoded.last()
+        return encoded.first() if self.context == "right" else encoded.mean()
 
     def layer_groups(self) -> list[nn.Module]:
         """Modules from bottom to top, for gradual unfreezing and layer-wise learning rates."""
@@ -83,6 +92,37 @@ class Encoder(nn.Module):
     def new_state(self, num_rows: int, max_length: int) -> State | None:
         """Create an empty state for sequences of up to `max_length` tokens; None if the family cannot continue."""
         return None
+
+
+def encode_blocks(
+    x: Tensor, blocks: Iterable[nn.Module], batch: Batch, *, causal: bool = False, cache: AnyKVCache | None = None
+) -> Encoded:
+    """Apply Transformer layers to the embeddings `x` (B, T, D) of a batch."""
+    # Rows of one cache have equal lengths, so that a cached past has no padding.
+    context = AttentionContext(None if cache else attention_mask(batch), causal, cache)
+    layers = [x]
+    for number, block in enumerate(blocks):
+        layers.append(block(layers[-1], context, number))
+    if cache:
+        cache.advance(batch.ids.shape[1])
+    return Encoded(layers=tuple(layers), mask=batch.mask, state=cache, packed_lengths=batch.packed_lengths)
+
+
+def encode_padded(encoder: Encoder, batch: Batch) -> Encoded:
+    """Encode packed sequences as padded ones, for families that read one token after another."""
+    assert batch.packed_lengths is not None
+    ids = pad_sequence(list(torch.split(batch.ids[0], list(batch.packed_lengths))), batch_first=True)
+    lengths = torch.tensor(batch.packed_lengths, device=ids.device)
+    mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
+    encoded = encoder(dataclasses.replace(batch, ids=ids, mask=mask, packed_lengths=None))
+    layers = tuple(layer[mask][None] for layer in encoded.layers)
+    return Encoded(layers=layers, mask=batch.mask, packed_lengths=batch.packed_lengths)
+
+
+def reversed_positions(mask: Tensor) -> Tensor:
+    """Position of each token when sequences are reversed and padding stays, (B, T); its own inverse."""
+    positions, lengths = torch.arange(mask.shape[1], device=mask.device), mask.sum(1, keepdim=True)
+    return torch.where(positions < lengths, lengths - 1 - positions, positions)
 
 
 def attention_mask(batch: Batch) -> AttentionMask:

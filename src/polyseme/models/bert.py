@@ -13,10 +13,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from polyseme.batch import Batch, Encoded, State
-from polyseme.layers.attention import AttentionContext
 from polyseme.layers.dropout import Dropout
 from polyseme.layers.transformer_block import BlockConfig, PostNormBlock
-from polyseme.models.base import Encoder, ModelConfig, attention_mask, position_embeddings
+from polyseme.models.base import Encoder, ModelConfig, encode_blocks, position_embeddings
 from polyseme.models.hf_mapping import HfMapping, WeightRule
 
 
@@ -24,7 +23,6 @@ class BertConfig(ModelConfig, BlockConfig):
     """Sizes of a BERT; the defaults are BERT-base."""
 
     vocab_size: int = Field(30522, ge=1)
-    max_length: int = Field(512, ge=1)
     num_segments: int = Field(2, ge=1)  # text A, text B
     epsilon: float = Field(1e-12, gt=0)
 
@@ -40,9 +38,8 @@ class Bert(Encoder):
     def __init__(
         self, config: BertConfig, *, embedding_width: int | None = None, num_blocks: int | None = None
     ) -> None:
-        super().__init__()
+        super().__init__(config)
         width = embedding_width or config.width
-        self.config = config
         self.widths = (config.width,) * (config.num_layers + 1)
         self.tokens = nn.Embedding(config.vocab_size, width)
         self.positions = nn.Embedding(self.first_position + config.max_length, width)
@@ -54,11 +51,7 @@ class Bert(Encoder):
         self.apply(initialize)
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
-        context = AttentionContext(attention_mask(batch))
-        layers = [self.embed(batch)]
-        for block in self.block_sequence():
-            layers.append(block(layers[-1], context))
-        return Encoded(layers=tuple(layers), mask=batch.mask, packed_lengths=batch.packed_lengths)
+        return encode_blocks(self.embed(batch), self.block_sequence(), batch)
 
     def embed(self, batch: Batch) -> Tensor:
         """Compute layer 0, (B, T, D)."""

@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence, pad_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from polyseme.batch import Batch, Encoded, State
 from polyseme.layers.dropout import Dropout
 from polyseme.layers.linear import Linear
-from polyseme.models.base import Encoder, ModelConfig
+from polyseme.models.base import Encoder, ModelConfig, encode_padded
 from polyseme.models.seq2seq import Decoder, DecoderOutput, DecoderState, Seq2SeqEncoder
 
 
@@ -50,8 +50,7 @@ class Cove(Seq2SeqEncoder):
     classifier = "biattentive"
 
     def __init__(self, config: CoveConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         output_width = 2 * config.inner_width
         self.widths = (config.width, *[output_width] * (config.num_layers - 1), config.width + output_width)
         self.tokens = nn.Embedding(config.vocab_size, config.width)
@@ -62,29 +61,17 @@ class Cove(Seq2SeqEncoder):
         initialize(self.lstms)
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
-        words = self.tokens(batch.ids)  # (B, T, D)
-        rows, lengths = words.transpose(0, 1), batch.mask.sum(1).cpu()
         if batch.packed_lengths is not None:
-            rows, lengths = pad_sequence(words[0].split(batch.packed_lengths)), torch.tensor(batch.packed_lengths)
+            return encode_padded(self, batch)
+        words = self.tokens(batch.ids)  # (B, T, D)
         # Packed, so that the backward direction starts at the last word of each sequence.
-        packed = pack_padded_sequence(rows, lengths, enforce_sorted=False)
+        packed = pack_padded_sequence(words, batch.mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
         layers = [words]
         for lstm in self.lstms:
-            packed = packed._replace(data=self.drop(packed.data))
-            packed, _ = lstm(packed)
-            layers.append(self._unpacked(packed, batch))
+            packed, _ = lstm(packed._replace(data=self.drop(packed.data)))
+            layers.append(pad_packed_sequence(packed, batch_first=True, total_length=batch.ids.shape[1])[0])
         layers[-1] = torch.cat([words, self.drop(layers[-1])], -1)
-        return Encoded(layers=tuple(layers), mask=batch.mask, packed_lengths=batch.packed_lengths)
-
-    @staticmethod
-    def _unpacked(packed: PackedSequence, batch: Batch) -> Tensor:
-        rows, lengths = pad_packed_sequence(packed, total_length=None if batch.packed_lengths else batch.ids.shape[1])
-        if batch.packed_lengths is None:
-            return rows.transpose(0, 1)
-        return torch.cat([rows[:length, row] for row, length in enumerate(lengths.tolist())])[None]
-
-    def pool(self, encoded: Encoded) -> Tensor:
-        return encoded.mean()
+        return Encoded(layers=tuple(layers), mask=batch.mask)
 
     def layer_groups(self) -> list[nn.Module]:
         return [self.tokens, *self.lstms]

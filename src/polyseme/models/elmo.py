@@ -12,12 +12,11 @@ import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from polyseme.batch import Batch, Encoded, RecurrentState, State
 from polyseme.layers.dropout import Dropout
 from polyseme.layers.projected_lstm import ProjectedLstm
-from polyseme.models.base import Encoder, ModelConfig
+from polyseme.models.base import Encoder, ModelConfig, encode_padded, reversed_positions
 from polyseme.tokenization.tokenizer import Tokenizer
 
 _NUM_CHARACTERS = 261  # 256 bytes and the following markers, as in bilm-tf
@@ -142,8 +141,7 @@ class Elmo(Encoder):
     tokens: CharacterCnn  # type: ignore[assignment]
 
     def __init__(self, config: ElmoConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.widths = (2 * config.width,) * (config.num_layers + 1)
         self.tokens = CharacterCnn(config)
         sizes, clips = (config.width, config.cell_width, config.width), (config.cell_clip, config.projection_clip)
@@ -161,14 +159,14 @@ class Elmo(Encoder):
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
         if batch.packed_lengths is not None:
-            return self._forward_packed(batch)
+            return encode_padded(self, batch)
         previous = state or RecurrentState(batch.initial_state)
         before = previous.recurrent_state or self.new_state(len(batch.ids), 0).recurrent_state
         lengths = batch.mask.sum(1)
         order = None
         if batch.backward_ids is None:
             left = self.tokens(batch.ids, batch.oov_characters).transpose(0, 1)  # (T, B, D)
-            order = _reversed_positions(lengths, len(left))[..., None]
+            order = reversed_positions(batch.mask).T[..., None]
             right = left.gather(0, order.expand_as(left))
         else:
             left, right = self.tokens(torch.stack([batch.ids, batch.backward_ids])).transpose(1, 2)
@@ -190,17 +188,6 @@ class Elmo(Encoder):
         after = {"hidden": torch.stack(hidden, 1), "cell": torch.stack(cell, 1)}
         state = RecurrentState(after, previous.length + len(left))
         return Encoded(layers=tuple(layers), mask=batch.mask, state=state)
-
-    def _forward_packed(self, batch: Batch) -> Encoded:
-        assert batch.packed_lengths is not None
-        rows = torch.split(batch.ids[0], list(batch.packed_lengths))
-        ids = pad_sequence(list(rows), batch_first=True)
-        lengths = torch.tensor(batch.packed_lengths, device=ids.device)
-        mask = torch.arange(ids.shape[1], device=ids.device) < lengths[:, None]
-        layers = self(Batch(ids=ids, mask=mask, oov_characters=batch.oov_characters)).layers
-        return Encoded(
-            layers=tuple(layer[mask][None] for layer in layers), mask=batch.mask, packed_lengths=batch.packed_lengths
-        )
 
     def new_state(self, num_rows: int, max_length: int) -> RecurrentState:
         widths = {"hidden": self.config.width, "cell": self.config.cell_width}
@@ -234,12 +221,6 @@ def _placeholder_words(vocab_size: int, max_characters: int) -> Tensor:
     characters[:, 0], characters[:, num_digits + 1] = _WORD_START, _WORD_END
     characters[:, 1 : num_digits + 1] = digits
     return characters
-
-
-def _reversed_positions(lengths: Tensor, length: int) -> Tensor:
-    """Position of each token when sequences are reversed and padding stays, (T, B); its own inverse."""
-    positions = torch.arange(length, device=lengths.device)[:, None]
-    return torch.where(positions < lengths, lengths - 1 - positions, positions)
 
 
 def _concatenate(directions: Sequence[Tensor], order: Tensor | None) -> Tensor:

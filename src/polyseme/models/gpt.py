@@ -7,14 +7,13 @@ the token embedding itself, without a head of its own.
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
-from torch import Tensor, nn
+from torch import nn
 
 from polyseme.batch import Batch, Encoded, State
-from polyseme.layers.attention import AttentionContext
 from polyseme.layers.dropout import Dropout
 from polyseme.layers.kv_cache import KVCache, RaggedKVCache
 from polyseme.layers.transformer_block import BlockConfig, PostNormBlock, PreNormBlock
-from polyseme.models.base import Encoder, ModelConfig, attention_mask, position_embeddings
+from polyseme.models.base import Encoder, ModelConfig, encode_blocks, position_embeddings
 from polyseme.models.hf_mapping import HfMapping, WeightRule
 
 
@@ -22,7 +21,6 @@ class GptConfig(ModelConfig, BlockConfig):
     """Sizes of a GPT; the defaults are those of the paper."""
 
     vocab_size: int = Field(40478, ge=1)
-    max_length: int = Field(512, ge=1)
     activation: Literal["gelu_tanh", "relu"] = "gelu_tanh"
 
     @model_validator(mode="after")
@@ -52,8 +50,7 @@ class Gpt(Encoder):
     input_format = "delimited"
 
     def __init__(self, config: BlockConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.widths = (config.width,) * (config.num_layers + 1)
         self.tokens = nn.Embedding(self.config.vocab_size, config.width)
         self.positions = nn.Embedding(self.config.max_length, config.width)
@@ -67,18 +64,8 @@ class Gpt(Encoder):
             positions = self.positions.weight[cache.lengths][:, None]
         else:
             positions = position_embeddings(self.positions, batch, start=cache.length if cache else 0)
-        # Rows of one cache have equal lengths, so that a cached past has no padding.
-        mask = None if cache else attention_mask(batch)
-        context = AttentionContext(mask, causal=True, cache=cache)
-        layers = [self.drop(self.tokens(batch.ids) + positions)]  # (B, T, D)
-        for number, block in enumerate(self.blocks):
-            layers.append(block(layers[-1], context, number))
-        if cache:
-            cache.advance(batch.ids.shape[1])
-        return Encoded(layers=tuple(layers), mask=batch.mask, state=cache, packed_lengths=batch.packed_lengths)
-
-    def pool(self, encoded: Encoded) -> Tensor:
-        return encoded.last()  # the only one that attends to the whole sequence
+        x = self.drop(self.tokens(batch.ids) + positions)  # (B, T, D)
+        return encode_blocks(x, self.blocks, batch, causal=True, cache=cache)
 
     def layer_groups(self) -> list[nn.Module]:
         return [nn.ModuleList([self.tokens, self.positions]), *self.blocks]

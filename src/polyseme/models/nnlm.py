@@ -43,8 +43,7 @@ class Nnlm(Encoder):
     unlimited_length = True
 
     def __init__(self, config: NnlmConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         window_width = (config.order - 1) * config.width
         self.widths = (config.width, config.inner_width + (window_width if config.connections == "direct" else 0))
         self.tokens = nn.Embedding(config.vocab_size, config.width)
@@ -74,9 +73,6 @@ class Nnlm(Encoder):
 
     def new_state(self, num_rows: int, max_length: int) -> WindowState:
         return WindowState(torch.zeros(num_rows, self.config.order - 2, self.config.width, device=self.device))
-
-    def pool(self, encoded: Encoded) -> Tensor:
-        return encoded.last()
 
     def layer_groups(self) -> list[nn.Module]:
         return [self.tokens, self.hidden]

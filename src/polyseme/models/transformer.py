@@ -18,7 +18,7 @@ from polyseme.layers.dropout import Dropout
 from polyseme.layers.kv_cache import KVCache
 from polyseme.layers.linear import Linear
 from polyseme.layers.transformer_block import Activation, BlockConfig, FeedForward, PostNormBlock
-from polyseme.models.base import Encoder, ModelConfig, attention_mask
+from polyseme.models.base import Encoder, ModelConfig, encode_blocks
 from polyseme.models.seq2seq import Decoder, DecoderOutput, DecoderState, Seq2SeqEncoder
 
 
@@ -26,7 +26,6 @@ class TransformerConfig(ModelConfig, BlockConfig):
     """Sizes of a Transformer; the defaults are those of the paper's base model."""
 
     vocab_size: int = Field(37_000, ge=1)
-    max_length: int = Field(512, ge=1)
     width: int = Field(512, ge=2, multiple_of=2)
     num_layers: int = Field(6, ge=1)  # of the encoder and of the decoder
     num_heads: int = Field(8, ge=1)
@@ -41,8 +40,7 @@ class Transformer(Seq2SeqEncoder):
     context = "both"
 
     def __init__(self, config: TransformerConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.widths = (config.width,) * (config.num_layers + 1)
         self.tokens = nn.Embedding(config.vocab_size, config.width)
         self.drop = Dropout(config.dropout)
@@ -53,19 +51,12 @@ class Transformer(Seq2SeqEncoder):
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
         lengths = batch.packed_lengths or (batch.ids.shape[1],)
         positions = torch.cat([torch.arange(length, device=batch.ids.device) for length in lengths])
-        context = AttentionContext(attention_mask(batch))
-        layers = [self.embed(batch.ids, positions)]
-        for block in self.blocks:
-            layers.append(block(layers[-1], context))
-        return Encoded(layers=tuple(layers), mask=batch.mask, packed_lengths=batch.packed_lengths)
+        return encode_blocks(self.embed(batch.ids, positions), self.blocks, batch)
 
     def embed(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Embed source or target tokens (B, T) at `positions` (T,), (B, T, D)."""
         x = self.tokens(ids) * math.sqrt(self.config.width) + sinusoids(positions, self.config.width)
         return self.drop(x)  # type: ignore[no-any-return]
-
-    def pool(self, encoded: Encoded) -> Tensor:
-        return encoded.mean()
 
     def layer_groups(self) -> list[nn.Module]:
         return [self.tokens, *self.blocks]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from polyseme.batch import Batch, Encoded, RecurrentState, State
 from polyseme.layers.dropout import Dropout
-from polyseme.models.base import Context, Encoder, ModelConfig
+from polyseme.models.base import Context, Encoder, ModelConfig, encode_padded, reversed_positions
 
 
 class UlmfitConfig(ModelConfig):
@@ -50,8 +50,7 @@ class Ulmfit(Encoder):
     unlimited_length = True
 
     def __init__(self, config: UlmfitConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         if config.direction == "backward":
             self.context = "right"
         self.widths = (config.width, *[config.inner_width] * (config.num_layers - 1), config.width)
@@ -65,14 +64,16 @@ class Ulmfit(Encoder):
         nn.init.uniform_(self.tokens.weight, -0.1, 0.1)
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
+        if batch.packed_lengths is not None:
+            return encode_padded(self, batch)
         x = self.tokens(batch.ids)  # (B, T, D)
         if self.training:
             keep = self.drop_words(x.new_ones(self.config.vocab_size, 1))
             x = x * keep[batch.ids]
         layers = [x]
-        order = None if batch.packed_lengths is None and self.context == "left" else _reading_order(batch, self.context)
-        if order:
-            x = x.flatten(0, 1)[order[0]]  # one row per sequence, reversed for a right-to-left model
+        rows = torch.arange(len(x), device=x.device)[:, None]
+        order = (rows, reversed_positions(batch.mask)) if self.context == "right" else None
+        x = x[order] if order else x
         initial = state.recurrent_state if state else batch.initial_state or self.new_state(len(x), 0).recurrent_state
         after = {}
         for number, lstm in enumerate(self.recurrent):
@@ -88,33 +89,13 @@ class Ulmfit(Encoder):
                 outputs.append(y)
             x = torch.cat(outputs, 1) if len(outputs) > 1 else outputs[0]
             after[hidden], after[cell] = last[0][0], last[1][0]
-            layers.append(x.flatten(0, 1)[order[1]] if order else x)
+            layers.append(x[order] if order else x)
         state = RecurrentState(after, batch.ids.shape[1] + (state.length if state else 0))
-        return Encoded(layers=tuple(layers), mask=batch.mask, packed_lengths=batch.packed_lengths, state=state)
+        return Encoded(layers=tuple(layers), mask=batch.mask, state=state)
 
     def new_state(self, num_rows: int, max_length: int) -> RecurrentState:
         zeros = [torch.zeros(num_rows, width, device=self.device) for width in self.widths[1:]]
         return RecurrentState({f"{name}.{n}": zero for name in ("hidden", "cell") for n, zero in enumerate(zeros)})
 
-    def pool(self, encoded: Encoded) -> Tensor:
-        return encoded.last() if self.context == "left" else encoded.first()
-
     def layer_groups(self) -> list[nn.Module]:
         return [self.tokens, *self.recurrent]
-
-
-def _reading_order(batch: Batch, context: str) -> tuple[Tensor, Tensor]:
-    """Indices of the tokens in reading order (sequences, T), and the inverse, (B, T); padding may be any token."""
-    device = batch.ids.device
-    if batch.packed_lengths is None:
-        lengths, starts = batch.mask.sum(1), torch.arange(len(batch.ids), device=device) * batch.ids.shape[1]
-    else:
-        lengths = torch.tensor(batch.packed_lengths, device=device)
-        starts = lengths.cumsum(0) - lengths
-    steps = torch.arange(int(lengths.max()), device=device)
-    order = steps if context == "left" else lengths[:, None] - 1 - steps
-    order = starts[:, None] + order.clamp(min=0).minimum(lengths[:, None] - 1)
-    real = steps < lengths[:, None]
-    inverse = torch.zeros_like(batch.ids).flatten()
-    inverse[order[real]] = torch.arange(order.numel(), device=device).view(order.shape)[real]
-    return order, inverse.view(batch.ids.shape)

@@ -6,7 +6,7 @@ predicting neighbours (word2vec) or by regression on log co-occurrence counts (G
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from polyseme.batch import Batch, Encoded, State
 from polyseme.models.base import Encoder, ModelConfig
@@ -27,8 +27,7 @@ class StaticEmbedding(Encoder):
     unlimited_length = True
 
     def __init__(self, config: StaticEmbeddingConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.widths = (config.width,)
         # Twice the range of the original word2vec code: CBOW is better after few epochs (measured).
         weight = torch.empty(config.vocab_size, config.width).uniform_(-1 / config.width, 1 / config.width)
@@ -36,9 +35,6 @@ class StaticEmbedding(Encoder):
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
         return Encoded(layers=(self.tokens(batch.ids),), mask=batch.mask, packed_lengths=batch.packed_lengths)
-
-    def pool(self, encoded: Encoded) -> Tensor:
-        return encoded.mean()
 
     def layer_groups(self) -> list[nn.Module]:
         return [self.tokens]

@@ -23,8 +23,7 @@ class OneHot(StaticEmbedding):
     Config = OneHotConfig  # type: ignore[assignment]
 
     def __init__(self, config: OneHotConfig) -> None:
-        Encoder.__init__(self)
-        self.config = config
+        Encoder.__init__(self, config)
         self.widths = (config.vocab_size,)
         self.tokens = nn.Embedding(config.vocab_size, 0, _weight=torch.empty(config.vocab_size, 0))
 

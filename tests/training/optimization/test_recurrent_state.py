@@ -29,8 +29,7 @@ class Reader(Encoder):
     context = "left"
 
     def __init__(self) -> None:
-        super().__init__()
-        self.config = ModelConfig(vocab_size=VOCAB)
+        super().__init__(ModelConfig(vocab_size=VOCAB))
         self.widths = (WIDTH, WIDTH)
         self.tokens = nn.Embedding(VOCAB, WIDTH)
         self.layer = nn.LSTM(WIDTH, WIDTH, batch_first=True)
