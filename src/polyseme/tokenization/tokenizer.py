@@ -32,7 +32,7 @@ from polyseme.tokenization.config import (
 from polyseme.tokenization.json_files import read_json_object
 from polyseme.tokenization.oov_model import OovModel
 from polyseme.tokenization.templates import Template, build_post_processor
-from polyseme.tokenization.tokenizer_json import read_tokenizer_json
+from polyseme.tokenization.tokenizer_json.reader import read_tokenizer_json
 from polyseme.tokenization.training import (
     VocabularyLayout,
     build_pipeline,

@@ -14,7 +14,9 @@ from polyseme.errors import CheckpointError, DataError
 from polyseme.system.regular_files import read_regular
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.json_files import read_json_object, read_lines
-from polyseme.tokenization.tokenizer_json import Bpe, Precompiled, Unigram, WordPiece, check_component
+from polyseme.tokenization.tokenizer_json.component import check_component
+from polyseme.tokenization.tokenizer_json.pipelines import Precompiled
+from polyseme.tokenization.tokenizer_json.vocabularies import Bpe, Unigram, WordPiece
 from polyseme.tokenization.training import SINGLE_SPACES, call_library
 
 VOCABULARY_FILES = ("vocab.txt", "vocab.json", "encoder.json", "encoder_bpe_40000.json", "spiece.model")
@@ -70,7 +72,7 @@ def _read_wordpiece(path: Path, settings: Mapping[str, Any]) -> TokenizerParts:
         strip_accents=settings.get("strip_accents"),
         lowercase=lowercase,
     )
-    check_component(WordPiece, {"type": "WordPiece", "unk_token": "[UNK]", "vocab": vocab})
+    check_component(WordPiece, {"unk_token": "[UNK]", "vocab": vocab})
     model = models.WordPiece(vocab, unk_token="[UNK]", max_input_chars_per_word=100)
     return model, TokenizerConfig(kind="wordpiece", specials="bert", lowercase=lowercase), normalizer, {}
 
@@ -79,7 +81,7 @@ def _read_bpe(path: Path, merges: Path) -> TokenizerParts:
     vocab = read_json_object(path)
     lines = (line.partition(" ") for line in read_lines(merges) if line and not line.startswith("#version"))
     pairs = [(a, b) for a, _, b in lines]
-    check_component(Bpe, {"type": "BPE", "vocab": vocab, "merges": pairs})
+    check_component(Bpe, {"vocab": vocab, "merges": pairs})
     if any(token.endswith("</w>") for token in vocab):
         vocab.setdefault("<unk>", 0)
         model = call_library(models.BPE, vocab, pairs, unk_token="<unk>", end_of_word_suffix="</w>")
@@ -118,16 +120,14 @@ def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> TokenizerPar
     ]
     values = {"kind": "unigram", "specials": detect_style(tokens), "lowercase": lowercase}
     config = TokenizerConfig.parse(values, group="tokenizer")
-    check_component(Unigram, {"type": "Unigram", "unk_id": unknown, "vocab": entries})
+    check_component(Unigram, {"unk_id": unknown, "vocab": entries})
     model = call_library(models.Unigram, entries, unknown, False)
     return model, config, normalizers.Sequence(steps), {"pad": "<pad>", "unknown": tokens[unknown]}
 
 
 def _precompiled(charsmap: bytes) -> normalizers.Normalizer:
     """SentencePiece's normalization table."""
-    check_component(
-        Precompiled, {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap).decode("ascii")}
-    )
+    check_component(Precompiled, {"precompiled_charsmap": base64.b64encode(charsmap).decode("ascii")})
     normalizer: normalizers.Normalizer = call_library(normalizers.Precompiled, charsmap)
     return normalizer
 
