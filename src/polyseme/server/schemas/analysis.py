@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from polyseme.server.schemas.common import NonEmptyText, RequestBody, ResponseBody, ShortText, TopK, Word, example
+from polyseme.server.schemas.common import RequestBody, ResponseBody, RowsResponse, TextSpan, example
+from polyseme.server.schemas.field_types import NonEmptyText, ShortText, TopK, Word
 
 
 class NeighboursRequest(RequestBody):
@@ -34,11 +35,8 @@ class WordSimilarity(ResponseBody):
     similarity: float
 
 
-class NeighboursResponse(ResponseBody):
+class NeighboursResponse(RowsResponse[WordSimilarity]):
     """Words of the vocabulary, the most similar first."""
-
-    model: str
-    data: list[WordSimilarity]
 
 
 class AttentionRequest(RequestBody):
@@ -50,12 +48,9 @@ class AttentionRequest(RequestBody):
     text_pair: NonEmptyText | None = None
 
 
-class AttentionToken(ResponseBody):
+class AttentionToken(TextSpan):
     """A token and its character span; special tokens have an empty span."""
 
-    text: str
-    start: int
-    end: int
     segment: Literal[0, 1] = Field(description="0 for input, 1 for text_pair.")
 
 

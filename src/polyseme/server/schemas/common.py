@@ -1,25 +1,10 @@
-"""Base classes and field types of requests and responses; the OpenAPI document is generated from them."""
+"""Base classes of requests and responses; the OpenAPI document is generated from them."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-MAX_CHARACTERS = 20_000
-"""Of one text; longer texts are sent in parts."""
-
-MAX_TEXTS = 2048
-"""Of one request, as in OpenAI's API."""
-
-Text = Annotated[str, Field(max_length=MAX_CHARACTERS)]
-Texts = Annotated[list[Text], Field(min_length=1, max_length=MAX_TEXTS)]
-ShortText = Annotated[str, Field(max_length=2_000)]
-NonEmptyText = Annotated[str, Field(min_length=1, max_length=2_000)]
-Word = Annotated[str, Field(min_length=1, max_length=200)]
-TextPairs = Annotated[
-    list[Annotated[list[Text], Field(min_length=2, max_length=2)]], Field(min_length=1, max_length=1024)
-]
-TopK = Annotated[int, Field(ge=1, le=100)]
-Probability = Annotated[float, Field(ge=0, le=1.000001)]
+Row = TypeVar("Row")
 
 
 class RequestBody(BaseModel):
@@ -36,6 +21,27 @@ class ResponseBody(BaseModel):
     """A response."""
 
     model_config = ConfigDict(allow_inf_nan=False)
+
+
+class RowsResponse(ResponseBody, Generic[Row]):
+    """A response of a model with several rows, usually one per text."""
+
+    model: str
+    data: list[Row]
+
+
+class IndexedRow(ResponseBody):
+    """A row about the text or pair of this index."""
+
+    index: int
+
+
+class TextSpan(ResponseBody):
+    """A part of a text, from one character to before another."""
+
+    text: str
+    start: int
+    end: int
 
 
 class ErrorDetail(ResponseBody):

@@ -4,18 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from polyseme.server.schemas.common import (
-    MAX_CHARACTERS,
-    NonEmptyText,
-    Probability,
-    RequestBody,
-    ResponseBody,
-    ShortText,
-    Text,
-    TextPairs,
-    Texts,
-    example,
-)
+from polyseme.server.schemas.common import IndexedRow, RequestBody, ResponseBody, RowsResponse, TextSpan, example
+from polyseme.server.schemas.field_types import NonEmptyText, Passage, Probability, ShortText, Text, TextPairs, Texts
 
 
 class TaskRequest(RequestBody):
@@ -66,7 +56,7 @@ class AnswerRequest(TaskRequest):
     )
 
     question: NonEmptyText
-    passage: Annotated[str, Field(min_length=1, max_length=MAX_CHARACTERS)]
+    passage: Passage
 
 
 class ChooseRequest(TaskRequest):
@@ -88,60 +78,48 @@ class TranslateRequest(RequestBody):
     input: ShortText | Annotated[list[ShortText], Field(min_length=1, max_length=64)]
 
 
-class Classification(ResponseBody):
+class Classification(IndexedRow):
     """The most probable class, and the distribution."""
 
-    index: int
     label: str
     probabilities: dict[str, Probability]
 
 
-class ClassificationResponse(ResponseBody):
+class ClassificationResponse(RowsResponse[Classification]):
     """The class of each text or pair."""
 
-    model: str
     task: str
-    data: list[Classification]
 
 
-class LabelledSpan(ResponseBody):
+class LabelledSpan(TextSpan):
     """An entity, or a word if the task labels single words."""
 
-    start: int
-    end: int
-    text: str
     label: str
     probability: Probability
 
 
-class LabelledText(ResponseBody):
+class LabelledText(IndexedRow):
     """The labelled spans of one text."""
 
-    index: int
     spans: list[LabelledSpan]
 
 
-class TagResponse(ResponseBody):
+class TagResponse(RowsResponse[LabelledText]):
     """The labelled spans of each text."""
 
-    model: str
     task: str
-    data: list[LabelledText]
 
 
-class PairSimilarity(ResponseBody):
+class PairSimilarity(IndexedRow):
     """The similarity of two texts."""
 
-    index: int
     score: float
 
 
-class SimilarityResponse(ResponseBody):
+class SimilarityResponse(RowsResponse[PairSimilarity]):
     """Scores of a fine-tuned head on the scale of its training data, or cosines of text embeddings."""
 
-    model: str
     method: Literal["head", "cosine"]
-    data: list[PairSimilarity]
 
 
 class AnswerResponse(ResponseBody):
@@ -165,15 +143,11 @@ class ChooseResponse(ResponseBody):
     method: Literal["head", "likelihood"]
 
 
-class TranslatedText(ResponseBody):
+class TranslatedText(IndexedRow):
     """One translation."""
 
-    index: int
     text: str
 
 
-class TranslateResponse(ResponseBody):
+class TranslateResponse(RowsResponse[TranslatedText]):
     """The translation of each text."""
-
-    model: str
-    data: list[TranslatedText]

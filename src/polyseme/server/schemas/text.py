@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from polyseme.server.schemas.common import Probability, RequestBody, ResponseBody, ShortText, Text, Texts, TopK, example
+from polyseme.server.schemas.common import IndexedRow, RequestBody, ResponseBody, RowsResponse, TextSpan, example
+from polyseme.server.schemas.field_types import Probability, ShortText, Text, Texts, TopK
 
 
 class EmbeddingsRequest(RequestBody):
@@ -89,10 +90,9 @@ class CompletionLogprobs(ResponseBody):
     text_offset: list[int]
 
 
-class CompletionChoice(ResponseBody):
+class CompletionChoice(IndexedRow):
     """One generated text."""
 
-    index: int
     text: str
     logprobs: CompletionLogprobs | None
     finish_reason: Literal["stop", "length"] | None
@@ -133,18 +133,14 @@ class MaskCandidates(ResponseBody):
     candidates: list[TokenCandidate]
 
 
-class FilledText(ResponseBody):
+class FilledText(IndexedRow):
     """The masks of one text."""
 
-    index: int
     masks: list[MaskCandidates]
 
 
-class FillResponse(ResponseBody):
+class FillResponse(RowsResponse[FilledText]):
     """The masks of each text."""
-
-    model: str
-    data: list[FilledText]
 
 
 class ScoreRequest(RequestBody):
@@ -163,28 +159,21 @@ class TokenAlternative(ResponseBody):
     log_probability: float
 
 
-class TokenLikelihood(ResponseBody):
+class TokenLikelihood(TextSpan):
     """The character span of a token, and its log probability."""
 
-    text: str
-    start: int
-    end: int
     log_probability: float
     alternatives: list[TokenAlternative]
 
 
-class TextScore(ResponseBody):
+class TextScore(IndexedRow):
     """Log probability (natural logarithm) of a text; scores on different scales cannot be compared."""
 
-    index: int
     log_probability: float
     bits_per_character: float | None
     scale: Literal["causal", "bidirectional", "masked"]
     tokens: list[TokenLikelihood]
 
 
-class ScoreResponse(ResponseBody):
+class ScoreResponse(RowsResponse[TextScore]):
     """The score of each text."""
-
-    model: str
-    data: list[TextScore]
