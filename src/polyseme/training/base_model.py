@@ -113,15 +113,15 @@ class BaseModel:
             },
             overrides,
         )
-        for group, requested, fixed in [
-            ("model", recipe.model, config),
-            ("tokenizer", recipe.tokenizer, self.tokenizer.config),
-        ]:
-            for name, value in fixed.model_dump(exclude={"dropout"}).items():
-                if getattr(requested, name) != value:
+        fixed = {
+            "model": config.model_dump(exclude={"dropout"}),
+            "tokenizer": self.tokenizer.config.model_dump(),
+            "data": {"first_token": first_token},
+        }
+        for group, settings in fixed.items():
+            for name, value in settings.items():
+                if getattr(getattr(recipe, group), name) != value:
                     raise ConfigError(f"{group}.{name}: the base model has {value!r}; remove this setting")
-        if recipe.data.first_token != first_token:
-            raise ConfigError(f"data.first_token: the base model has {first_token!r}; remove this setting")
         return recipe
 
     def extended(self, texts: Iterable[str], num_words: int) -> Self:

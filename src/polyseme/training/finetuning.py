@@ -97,8 +97,6 @@ class FineTuningSession(TrainingSession):
         unlabelled = labelled.unlabelled if recipe.data.unlabelled or recipe.finetuning.method == "cvt" else ()
         self.source = self.objective.read(self.formatter, labelled.train, unlabelled, num_rows=recipe.data.batch_size)
         self.dev = self._dev_sources(recipe.training.evaluate_batches or _DEV_BATCHES)
-        self.validation_scores: list[float] = []  # the selection metric at each validation, in order
-        self.num_earlier_scores = 0  # before the budget was extended
 
     @classmethod
     def start(cls, values: Mapping[str, Any], out: Path, base: BaseModel) -> Self:
@@ -147,12 +145,14 @@ class FineTuningSession(TrainingSession):
     def _restore(self, run: RunDirectory) -> None:
         super()._restore(run)
         run.check_best()
-        self.validation_scores = [-validation.loss for validation in run.validations]
-        extended_at = self.recipe.training.extended_at
-        self.num_earlier_scores = sum(validation.step <= extended_at for validation in run.validations)
 
     def _build_learner(self, config: TrainingConfig, encoder: Encoder, objective: Any) -> GradientLearner:
         return GradientLearner(encoder, objective, self.source, config)
+
+    @property
+    def validation_scores(self) -> list[float]:
+        """The selection metric at each validation, in order."""
+        return [-validation.loss for validation in self._run.validations]
 
     @property
     def stopped_early(self) -> bool:
@@ -166,7 +166,8 @@ class FineTuningSession(TrainingSession):
         scores = self.validation_scores
         if not (scores and patience) or unfrozen_steps < patience * self.evaluate_every:
             return False
-        best = max(scores.index(max(scores)), self.num_earlier_scores - 1)
+        num_earlier = sum(validation.step <= config.extended_at for validation in self._run.validations)
+        best = max(scores.index(max(scores)), num_earlier - 1)
         return len(scores) - 1 - best >= patience
 
     def evaluate(self) -> dict[str, float]:
@@ -174,11 +175,7 @@ class FineTuningSession(TrainingSession):
         return self._metrics(self._score(self.dev))
 
     def _validate(self, *, full: bool) -> dict[str, float] | None:
-        if not self.dev:
-            return None
-        dev = self.evaluate()
-        self.validation_scores.append(dev[SELECTION_METRIC])
-        return dev
+        return self.evaluate() if self.dev else None
 
     def _selection_loss(self, dev: dict[str, float]) -> float:
         return -dev[SELECTION_METRIC]

@@ -62,7 +62,9 @@ class PretrainingSession(TrainingSession):
 
     def __init__(self, recipe: Recipe, tokenizer: Tokenizer, store: TokenStore, dev: Mapping[str, TokenStore]) -> None:
         length = recipe.data.sequence_length
-        if recipe.objective.by_gradient and store.num_tokens < 2 * length:
+        self.by_gradient = bool(recipe.objective.by_gradient)
+        self.can_be_extended = bool(recipe.objective.can_be_extended)
+        if self.by_gradient and store.num_tokens < 2 * length:
             raise DataError(
                 f"the corpus has {store.num_tokens:,} tokens, too few for sequences of {length}; add more text"
             )
@@ -136,8 +138,7 @@ class PretrainingSession(TrainingSession):
             if recipe.training.initialization == "fast":
                 initialize_from_parallel_text(session.encoder, decoder_of(session.objective), store)
         if out is not None:
-            steps = session._steps_of_budget(Budget.parse(recipe.training.budget))
-            session._fix_steps(steps, None if steps else session._measure_throughput())
+            session._fix_steps()
             first = session.learner if base or vectors else None
             session.run = RunDirectory.create(out, session.recipe, session.tokenizer, first=first)
         return session
@@ -167,8 +168,8 @@ class PretrainingSession(TrainingSession):
             recipe, tokenizer, TokenStore.from_documents(documents, tokenizer, units, split=corpus.split_document), dev
         )
         text_fraction = sum(len(document.encode()) for document in documents) / max(1, corpus.num_bytes)
-        throughput, budget = session._measure_throughput(), Budget.parse(recipe.training.budget)
-        session._fix_steps(session._steps_of_budget(budget, text_fraction=min(1.0, text_fraction)), throughput)
+        throughput = session._measure_throughput()
+        session._fix_steps(throughput, text_fraction=min(1.0, text_fraction))
         return session, throughput
 
     @functools.cached_property
@@ -181,14 +182,6 @@ class PretrainingSession(TrainingSession):
     def _build_learner(self, config: TrainingConfig, encoder: Encoder, objective: Any) -> Learner:
         recipe = dataclasses.replace(self.recipe, training=config)
         return build_learner(recipe, encoder, objective, self.source, self.tokenizer)
-
-    @property
-    def _by_gradient(self) -> bool:
-        return bool(self.recipe.objective.by_gradient)
-
-    @property
-    def _can_be_extended(self) -> bool:
-        return bool(self.recipe.objective.can_be_extended)
 
     def evaluate(self, *, full: bool = False) -> dict[str, float]:
         """Compute validation metrics on a fixed part of the dev text, or on all of it and on each language."""
@@ -265,7 +258,7 @@ class PretrainingSession(TrainingSession):
     def _measure_throughput(self) -> Throughput:
         found = self.measure_step_time(measured_seconds(self.recipe.training.budget))
         dev_batch = 0.0
-        if self.dev is not None and self._by_gradient:
+        if self.dev is not None and self.by_gradient:
             learner = self._build_learner(self.recipe.training, *copy.deepcopy((self.encoder, self.objective)))
             before = time.perf_counter()
             learner.evaluate(self.dev, num_batches=1)
@@ -273,15 +266,16 @@ class PretrainingSession(TrainingSession):
         spent = self.start_seconds + found.spent + dev_batch
         return Throughput(found.seconds, dev_batch, spent, self.recipe.training.num_evaluations)
 
-    def _fix_steps(self, steps: int | None, throughput: Throughput | None) -> None:
+    def _fix_steps(self, throughput: Throughput | None = None, *, text_fraction: float = 1.0) -> None:
         """Convert the budget to a number of steps, once, so that a resumed run has the same."""
         config = self.recipe.training
-        seconds = Budget.parse(config.budget).amount
+        budget = Budget.parse(config.budget)
+        steps = self._steps_of_budget(budget, text_fraction=text_fraction)
         dev_batches = config.evaluate_batches or self._dev_batches(_DEV_TOKENS)
         if steps is None:
-            assert throughput is not None
-            dev_batches = config.evaluate_batches or throughput.dev_batches_in(seconds, dev_batches)
-            steps = throughput.steps_in(seconds, dev_batches)
+            throughput = throughput or self._measure_throughput()
+            dev_batches = config.evaluate_batches or throughput.dev_batches_in(budget.amount, dev_batches)
+            steps = throughput.steps_in(budget.amount, dev_batches)
         config = config.replace(steps=steps, evaluate_batches=dev_batches)
         if config.processor_seconds and not config.milestones and steps >= NUM_MILESTONES:
             config = config.replace(milestones=config.step_schedule.with_first_milestone().milestones)

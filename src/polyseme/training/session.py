@@ -50,6 +50,8 @@ class TrainingSession(ABC):
     recipe_class: ClassVar[type[SavedRecipe]]
     encoder: Encoder
     objective: JointObjective
+    by_gradient = True  # whether the model is trained by gradient descent
+    can_be_extended = True  # whether steps can be added to a run that has started
 
     def __init__(self, recipe: SavedRecipe, tokenizer: Tokenizer) -> None:
         if recipe.training.threads:
@@ -115,7 +117,7 @@ class TrainingSession(ABC):
             )
         if steps == self.total_steps:
             return
-        if not self._can_be_extended:
+        if not self.can_be_extended:
             raise ConfigError(
                 f"{folder} depends on its number of steps from the start; omit --budget to resume it, or choose "
                 "another --out"
@@ -129,10 +131,6 @@ class TrainingSession(ABC):
     def _steps_of_budget(self, budget: Budget) -> int | None:
         """Convert a budget to a number of steps; None for a time."""
 
-    @property
-    def _can_be_extended(self) -> bool:
-        return True
-
     def _restore(self, run: RunDirectory) -> None:
         self.run = run
         self.resumed_at = run.restore(self.learner)
@@ -144,10 +142,6 @@ class TrainingSession(ABC):
 
     @abstractmethod
     def _build_learner(self, config: TrainingConfig, encoder: Encoder, objective: Any) -> Learner: ...
-
-    @property
-    def _by_gradient(self) -> bool:
-        return True
 
     @property
     def total_steps(self) -> int:
@@ -228,7 +222,7 @@ class TrainingSession(ABC):
         def build(number: int) -> Learner:
             return self._build_learner(self.recipe.training.replace(steps=number), *copied)
 
-        if not self._by_gradient:  # kernels are compiled once per machine; no budget should pay for that
+        if not self.by_gradient:  # kernels are compiled once per machine; no budget should pay for that
             next(iter(build(1).steps()))
         return measure_step_time(build, seconds=seconds, clock=clock, num_steps=num_steps)
 

@@ -6,7 +6,7 @@ import logging
 import math
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -131,17 +131,13 @@ def find_best_checkpoint(folder: Path) -> tuple[Path, CheckpointManifest] | None
 
 def _find_last(folder: Path) -> tuple[Path, CheckpointManifest] | None:
     """The last valid checkpoint."""
-    for path in _paths(folder)[::-1]:
-        try:
-            return path, _verify(path)
-        except (OSError, CheckpointError) as error:
-            _warn(path, error)
-    return None
+    manifests = ((path, _find_manifest(path, _verify)) for path in reversed(_paths(folder)))
+    return next(((path, manifest) for path, manifest in manifests if manifest), None)
 
 
 def _verify(path: Path) -> CheckpointManifest:
     """The manifest of a checkpoint, after comparing the checksums of its files."""
-    manifest = _parse_manifest(path)
+    manifest = _read_manifest(path)
     for name, digest in manifest.files.items():
         if sha256(path / name) != digest:
             raise CheckpointError(f"{path / name} is damaged")
@@ -156,24 +152,20 @@ def checkpoint_shapes(folder: Path) -> Shapes | None:
     return None
 
 
-def _read_manifest(path: Path) -> CheckpointManifest | None:
+def _find_manifest(path: Path, read: Callable[[Path], CheckpointManifest]) -> CheckpointManifest | None:
     """The manifest of a checkpoint; None, with a warning, if it is damaged."""
     try:
-        return _parse_manifest(path)
-    except CheckpointError as error:
-        _warn(path, error)
+        return read(path)
+    except (OSError, CheckpointError) as error:
+        logger.warning("checkpoint %s cannot be used (%s)", path, error)
         return None
 
 
-def _parse_manifest(path: Path) -> CheckpointManifest:
+def _read_manifest(path: Path) -> CheckpointManifest:
     manifest = read_record(CheckpointManifest, path / MANIFEST)
     if _digest(read_json(path / MANIFEST)) != manifest.sha256:
         raise CheckpointError(f"{path / MANIFEST} is damaged")
     return manifest
-
-
-def _warn(path: Path, error: Exception) -> None:
-    logger.warning("checkpoint %s cannot be used (%s)", path, error)
 
 
 def _paths(folder: Path) -> list[Path]:
@@ -204,7 +196,7 @@ def _best_step(folder: Path, step: int, dev_loss: float | None) -> int | None:
     The last of several would depend on where a run was interrupted, because older checkpoints are deleted.
     """
     earlier = [path for path in _paths(folder) if int(path.name) < step]
-    manifests = [manifest for path in earlier if (manifest := _read_manifest(path))]
+    manifests = [manifest for path in earlier if (manifest := _find_manifest(path, _read_manifest))]
     losses = {manifest.step: manifest.dev_loss for manifest in manifests} | {step: dev_loss}
     finite = {number: loss for number, loss in losses.items() if loss is not None and math.isfinite(loss)}
     return min(finite, key=finite.__getitem__, default=None)
