@@ -10,7 +10,6 @@ import logging
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +28,17 @@ class ResultsLog:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / RESULTS
-        stages = [*_read_stages(self.path)]
-        if any(stage.damaged for stage in stages):
+        self.rows: list[Row] = []
+        self.done: set[tuple[str, str]] = set()  # (family, stage)
+        damaged = False
+        for rows, end in _read_stages(self.path):
+            if not rows:
+                damaged = True
+            elif "failed" not in end:
+                self.rows += rows
+                self.done.add((end.get("family", ""), end["stage"]))
+        if damaged:
             logger.warning("%s was changed or damaged; the affected stages are repeated", self.path)
-        valid = [stage for stage in stages if not stage.damaged and not stage.failed]
-        self.rows = [row for stage in valid for row in stage.rows]
-        self.done = {(stage.family, stage.name) for stage in valid}
         if self.path.exists():
             with writable(self.path, "choose another --out", CheckpointError):
                 write_file(self.path, "".join(map(_to_line, self.rows)))
@@ -42,8 +46,7 @@ class ResultsLog:
     def add(self, stage: str, rows: Iterable[Row], *, family: str = "", failed: bool = False) -> None:
         """Append the rows of a completed or failed stage, and flush them to disk."""
         lines = [_to_line(row) for row in rows]
-        end: Row = {"row": "done"} | ({"family": family} if family else {}) | {"stage": stage}
-        end |= {"failed": True} if failed else {}
+        end: Row = {"row": "done", "family": family or None, "stage": stage, "failed": failed or None}
         lines.append(_to_line(end | {"sha256": _checksum(lines, end)}))
         remedy = "free some space and run the same command again"
         with writable(self.path, remedy, CheckpointError), self.path.open("a", encoding="utf-8") as file:
@@ -74,32 +77,17 @@ def merge_rows(rows: Iterable[Row]) -> list[Row]:
     return list(merged.values())
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Stage:
-    """A stage in a results file, and its rows with the one that marks its end."""
-
-    family: str
-    name: str
-    rows: list[Row]
-    failed: bool
-    damaged: bool
-
-
-def _read_stages(path: Path) -> Iterator[_Stage]:
-    """The complete stages of a file; the last one may have been interrupted."""
+def _read_stages(path: Path) -> Iterator[tuple[list[Row], Row]]:
+    """The rows of each complete stage, none if it is damaged, and the row at its end; the last may be incomplete."""
     lines: list[str] = []
     for line in _read_lines(path):
         lines.append(line)
         end = parse_row(line)
         if end is None or end["row"] != "done":
             continue
-        rows = [*map(parse_row, lines)]
-        valid = [row for row in rows if row is not None]
-        checksum = end.pop("sha256")
-        damaged = len(valid) < len(rows) or checksum != _checksum(lines[:-1], end)
-        yield _Stage(
-            family=end.get("family", ""), name=end["stage"], rows=valid, failed="failed" in end, damaged=damaged
-        )
+        rows = [row for row in map(parse_row, lines) if row is not None]
+        intact = len(rows) == len(lines) and end.pop("sha256") == _checksum(lines[:-1], end)
+        yield rows if intact else [], end
         lines = []
 
 

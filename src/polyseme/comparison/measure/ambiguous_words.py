@@ -51,12 +51,13 @@ class AmbiguousWord:
 
     def describe(self) -> dict[str, Any]:
         """The description in the results."""
-        metrics = {"spread": self.context_spread, "probability": self.probability, "score": self.score}
         return {
             "word": self.word,
             "count": self.count,
-            **({"annotated": True} if self.annotated else {}),
-            **{name: round(value, 5) for name, value in metrics.items()},
+            "annotated": self.annotated or None,
+            "spread": round(self.context_spread, 5),
+            "probability": round(self.probability, 5),
+            "score": round(self.score, 5),
         }
 
 

@@ -22,7 +22,7 @@ from polyseme.arrays import Floats, Ids
 from polyseme.comparison.measure.datasets import LabelledDataset
 from polyseme.comparison.measure.outcomes import task_outcomes
 from polyseme.pretrained import Pretrained
-from polyseme.tasks.metrics import Counts, accuracy, entity_counts, spearman, tag_accuracy
+from polyseme.tasks.metrics import accuracy, entity_counts, spearman, tag_accuracy
 from polyseme.tasks.spec import LinearProbe
 
 _BATCH_SIZE = 128  # texts encoded at once
@@ -252,5 +252,5 @@ def _score(dataset: LabelledDataset, answers: Sequence[Any], split: str) -> floa
         return accuracy([example.label for example in gold], answers)
     gold_tags = [example.tags for example in gold]
     if dataset.metric == "f1":
-        return sum(entity_counts(gold_tags, answers).values(), Counts()).f1
+        return entity_counts(gold_tags, answers).f1
     return tag_accuracy(gold_tags, answers)

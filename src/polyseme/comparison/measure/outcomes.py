@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from polyseme.comparison.measure.datasets import LabelledDataset
-from polyseme.tasks.metrics import Counts, entity_counts, jackknife_ratio, jackknife_spearman, score_answer
+from polyseme.tasks.metrics import entity_counts, jackknife_ratio, jackknife_spearman, score_answer
 
 Outcomes = Sequence[float | None]
 
@@ -51,7 +51,7 @@ def task_outcomes(dataset: LabelledDataset, answers: Sequence[Any], *, language:
 def _tag_counts(dataset: LabelledDataset, gold: Sequence[str], predicted: Sequence[str]) -> tuple[int, int]:
     """What a sentence adds to the numerator and to the denominator of the metric."""
     if dataset.metric == "f1":
-        counts = sum(entity_counts([gold], [predicted]).values(), Counts())
+        counts = entity_counts([gold], [predicted])
         return 2 * counts.num_correct, counts.num_predicted + counts.num_gold
     return sum(tag == found for tag, found in zip(gold, predicted, strict=True)), len(gold)
 

@@ -45,9 +45,8 @@ def draw_strip(decision: Decision, results: ResultsView) -> str:
     overall = decision.overall
     if overall is None or len(overall.scores) < 2:
         return ""
-    sign = 1 if overall.higher_is_better else -1
-    values = {family: sign * score.value for family, score in overall.scores.items()}
-    baseline = None if overall.baseline is None else sign * overall.baseline
+    values = overall.gains
+    baseline = None if overall.baseline is None else overall.sign * overall.baseline
     axis = Axis.around([*values.values(), *([] if baseline is None else [baseline])], margin=0.05, name="")
     width, height = _STRIP_WIDTH, _STRIP_HEIGHT
 
@@ -64,7 +63,7 @@ def draw_strip(decision: Decision, results: ResultsView) -> str:
             f'<rect class="band" x="{left:.1f}" y="5" width="{right - left + 6:.1f}" height="{height - 10}" rx="4"/>'
         )
     if baseline is not None:
-        tooltip = f"{overall.baseline_name} {format_score(sign * baseline)}"
+        tooltip = f"{overall.baseline_name} {format_score(overall.sign * baseline)}"
         parts.append(
             f'<path class="rule" d="M{x(baseline):.1f} 3V{height - 3}"><title>{escape(tooltip)}</title></path>'
         )

@@ -176,8 +176,8 @@ def _context_from_labels(overall: Measurement, measurements: Sequence[Measuremen
 
     The network fine-tuned on top of a static family is contextual, but has to learn that from the labels.
     """
-    keys = {one.key for one in measurements}
-    probes = [probe for probe in task_measurements(results, method="linear_probe") if probe.key in keys]
+    tasks = {one.name for one in measurements if one.kind in TASKS}
+    probes = [probe for probe in task_measurements(results, method="linear_probe") if probe.name in tasks]
     static = set(filter(results.is_static, overall.scores))
     contextual = [*filter(results.is_contextual, overall.scores)]
     required = any(static & probe.scores.keys() <= _worse_without_context([probe], results) for probe in probes)
@@ -194,7 +194,7 @@ def _is_tied(best: str, family: str, overall: Measurement, measurements: Sequenc
 
 def _quality_then_cost(overall: Measurement, results: ResultsView) -> Callable[[str], tuple[float, ...]]:
     """Sort key: by score, then by lower cost."""
-    return lambda family: (overall.lead(family, 0.0), *(-cost for cost in _costs(results, family)))
+    return lambda family: (overall.gains[family], *(-cost for cost in _costs(results, family)))
 
 
 def _cheapest(families: Sequence[str], overall: Measurement, results: ResultsView) -> str:

@@ -8,7 +8,6 @@ from polyseme.comparison.report.labels import family_name, truncate
 from polyseme.comparison.report.results_view import ResultsView, get_text
 from polyseme.comparison.report.sentences import Recommendation, describe_score, explain
 from polyseme.comparison.report.tables import Cell, Column, cost_columns, list_settings, score_columns
-from polyseme.system.formatting import enumerate_words
 
 # Characters with a meaning in Markdown; the last two groups only at the start of a line.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|~$^])|^(?=[#+=-])|(?<=^\d)(?=[.)](?:\s|$))")
@@ -38,8 +37,6 @@ def _lines(results: ResultsView, recommendation: Recommendation) -> Iterator[str
         )
     for limit in recommendation.limitations:
         yield f"- {escape_markdown(limit)}"
-    if recommendation.not_evaluated:
-        yield f"- Not evaluated: {enumerate_words([use.phrase for use in recommendation.not_evaluated])}."
     scores = score_columns(results)
     if scores:
         yield from ("", "## Scores", "")

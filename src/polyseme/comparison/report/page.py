@@ -29,7 +29,7 @@ from polyseme.comparison.report.tables import (
 )
 from polyseme.rendering.html import page
 from polyseme.system.atomic_io import write_file
-from polyseme.system.formatting import enumerate_words, format_count
+from polyseme.system.formatting import format_count
 from polyseme.system.io_errors import writable
 
 PAGE, MARKDOWN = "report.html", "report.md"
@@ -112,10 +112,7 @@ def _header(results: ResultsView) -> str:
 
 def _recommendation(results: ResultsView, recommendation: Recommendation) -> str:
     cards = "".join(_card(decision, results) for decision in recommendation.decisions)
-    limits = [*recommendation.limitations]
-    if recommendation.not_evaluated:
-        limits.append(f"Not evaluated: {enumerate_words([use.phrase for use in recommendation.not_evaluated])}.")
-    items = "".join(f"<li>{escape(limit)}</li>" for limit in limits)
+    items = "".join(f"<li>{escape(limit)}</li>" for limit in recommendation.limitations)
     key = (
         f'{draw_legend(results, results.trained)}<p class="faint key">Better scores are further right. Shaded: not '
         "significantly different from the best (±2 s.e.). Dashed: majority or chance baseline.</p>"

@@ -61,26 +61,24 @@ def find_qualities(results: ResultsView) -> list[Quality]:
             Quality(
                 name="mean normalized score",
                 description=f"0 is the baseline, 1 the best family; {over}",
-                values=_mean_by_family([_normalized_gains(one, families) for one in shared]),
+                values=_mean_by_family([*map(_normalized_gains, shared)]),
             ),
             Quality(
                 name="mean rank",
                 description=f"1 is best; {over}",
-                values=_mean_by_family([_negated_ranks(one, families) for one in shared]),
-                formatted=lambda value: f"{-value:g}",
+                values=_mean_by_family([*map(_negated_ranks, shared)]),
+                formatted=_format_negated,
             ),
         ]
     for one in measurements:
-        sign = 1 if one.higher_is_better else -1
         labels = f"with {one.num_labels:,} labels" if one.num_labels else ""
         metric = "" if one.kind == "likelihood" else metric_name(one.metric)
-        formatted: Callable[[float], str] = "{:g}".format if one.higher_is_better else lambda value: f"{-value:g}"
         qualities.append(
             Quality(
                 name=truncate(one.name, 60),
                 description=" ".join(filter(None, [metric, labels])),
-                values={family: sign * score.value for family, score in one.scores.items()},
-                formatted=formatted,
+                values=one.gains,
+                formatted=_format_negated if one.sign < 0 else "{:g}".format,
             )
         )
     return qualities
@@ -135,20 +133,23 @@ def find_pareto_front(costs: Mapping[str, float], values: Mapping[str, float]) -
     return front
 
 
-def _normalized_gains(one: Measurement, families: Sequence[str]) -> dict[str, float]:
-    gains = {family: one.lead(family, 0.0) for family in families}
-    best = max(gains.values())
-    floor = min(gains.values()) if one.baseline is None else one.gain(one.baseline, 0.0)
-    span = best - floor
-    return {family: max(0.0, (gain - floor) / span) if span > 0 else 0.0 for family, gain in gains.items()}
+def _format_negated(value: float) -> str:
+    return f"{-value:g}"
 
 
-def _negated_ranks(one: Measurement, families: Sequence[str]) -> dict[str, float]:
+def _normalized_gains(one: Measurement) -> dict[str, float]:
+    every = one.gains.values()
+    floor = min(every) if one.baseline is None else one.sign * one.baseline
+    span = max(every) - floor
+    return {family: max(0.0, (gain - floor) / span) if span > 0 else 0.0 for family, gain in one.gains.items()}
+
+
+def _negated_ranks(one: Measurement) -> dict[str, float]:
     """Ranks from -1 downwards; ties share their mean rank."""
-    gains = {family: one.lead(family, 0.0) for family in families}
-    every = [*gains.values()]
+    every = [*one.gains.values()]
     return {
-        family: -sum(other > gain for other in every) - (every.count(gain) + 1) / 2 for family, gain in gains.items()
+        family: -sum(other > gain for other in every) - (every.count(gain) + 1) / 2
+        for family, gain in one.gains.items()
     }
 
 

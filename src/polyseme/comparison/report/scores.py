@@ -60,12 +60,11 @@ class FamilyScore:
 class Measurement:
     """The scores of all families on one scale; scores are only compared within a measurement."""
 
-    key: str
     name: str
     kind: str  # a suite (likelihood, words, analogies, senses, minimal-pairs) or the kind of a task
     scores: Mapping[str, FamilyScore]
     metric: str = ""
-    higher_is_better: bool = True
+    sign: int = 1  # -1 if lower values are better
     baseline: float | None = None  # majority or chance
     num_labels: int = 0
     description: str = ""
@@ -77,16 +76,17 @@ class Measurement:
         score = self.scores[family]
         if self.baseline is None:
             return True
-        gain = self.gain(score.value, self.baseline)
+        gain = self.sign * (score.value - self.baseline)
         return gain > 2 * (score.standard_error or 0.0) and gain >= _MIN_GAIN * (1 - self.baseline)
 
-    def gain(self, value: float, other: float) -> float:
-        """By how much one value is better than another."""
-        return value - other if self.higher_is_better else other - value
+    @cached_property
+    def gains(self) -> dict[str, float]:
+        """The score of each family, negated if lower values are better."""
+        return {family: self.sign * score.value for family, score in self.scores.items()}
 
-    def lead(self, family: str, other: float | str) -> float:
+    def lead(self, family: str, other: str) -> float:
         """By how much a family is better than another."""
-        return self.gain(self.scores[family].value, self.scores[other].value if isinstance(other, str) else other)
+        return self.gains[family] - self.gains[other]
 
     @property
     def baseline_name(self) -> str:
@@ -104,7 +104,7 @@ class Measurement:
 
     def ranked(self) -> list[str]:
         """Families from best to worst."""
-        return sorted(self.scores, key=lambda family: self.lead(family, 0.0), reverse=True)
+        return sorted(self.gains, key=lambda family: self.gains[family], reverse=True)
 
     def significantly_best(self) -> str | None:
         """The family that is significantly better than every other."""
@@ -149,13 +149,12 @@ def suite_measurements(results: ResultsView) -> Iterator[Measurement]:
         if suite in ("words", "analogies"):
             scores, excluded = _with_coverage(scores)
         title = " · ".join(filter(None, [SUITES.get(suite, suite), name]))
-        higher = suite != "likelihood" and all(get_text(row, "better") != "lower" for row in by_family.values())
+        lower = suite == "likelihood" or any(row.get("better") == "lower" for row in by_family.values())
         yield Measurement(
-            key=" ".join(filter(None, [suite, scale, name])),
             name=likelihood_name(scale, name) if suite == "likelihood" else title,
             kind=suite,
             metric=scale,
-            higher_is_better=higher,
+            sign=-1 if lower else 1,
             scores=scores,
             baseline=_suite_baseline(results, suite, scores),
             description=name,
@@ -183,7 +182,6 @@ def task_measurements(results: ResultsView, *, fewest: bool = False, method: str
         if baseline is None and metric in (*_CORRELATIONS, "f1"):
             baseline = 0.0
         yield Measurement(
-            key=f"task {task}",
             name=task,
             kind=get_text(description, "kind") or get_text(rows[0], "kind"),
             metric=metric,
@@ -242,11 +240,9 @@ def average(measurements: Sequence[Measurement]) -> Measurement:
     baselines = [one.baseline for one in measurements if one.baseline is not None]
     names = [one.description or one.name if one.kind in SUITES else one.name for one in measurements]
     return Measurement(
-        key="mean",
         name=f"mean of {enumerate_words(names)}",
         kind=measurements[0].kind,
-        metric="score",
-        higher_is_better=measurements[0].higher_is_better,
+        sign=measurements[0].sign,
         scores=scores,
         baseline=statistics.fmean(baselines) if len(baselines) == len(measurements) else None,
         num_labels=max(one.num_labels for one in measurements),

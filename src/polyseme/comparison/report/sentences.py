@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from polyseme.comparison.report.decision import Decision, Use, decide_all
+from polyseme.comparison.report.decision import Decision, decide_all
 from polyseme.comparison.report.labels import (
     capitalize,
     family_name,
@@ -27,7 +27,6 @@ class Recommendation:
     summary: str
     confidence: str
     decisions: Sequence[Decision]  # for uses with evidence
-    not_evaluated: Sequence[Use]
     limitations: Sequence[str]
 
 
@@ -39,8 +38,7 @@ def recommend(results: ResultsView) -> Recommendation:
         summary=_summary(results, decisions),
         confidence=_confidence(decisions),
         decisions=decisions,
-        not_evaluated=[one.use for one in every if not one.measurements],
-        limitations=_limitations(results, decisions),
+        limitations=_limitations(results, every),
     )
 
 
@@ -245,7 +243,7 @@ def _limitations(results: ResultsView, decisions: Sequence[Decision]) -> list[st
     limits += [
         f"Nothing is recommended for {one.use.phrase}: no family is clearly above the baseline."
         for one in decisions
-        if one.family is None
+        if one.measurements and one.family is None
     ]
     failed: dict[str, str] = {}
     for row in results.of["failure"]:
@@ -255,6 +253,8 @@ def _limitations(results: ResultsView, decisions: Sequence[Decision]) -> list[st
     waiting = [family for family in results.families if family not in results.trained and family not in failed]
     if waiting:
         limits.append(f"Not finished yet: {family_names(waiting)}.")
+    if not_evaluated := [one.use.phrase for one in decisions if not one.measurements]:
+        limits.append(f"Not evaluated: {enumerate_words(not_evaluated)}.")
     return limits
 
 

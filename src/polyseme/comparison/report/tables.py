@@ -52,14 +52,14 @@ def _score_column(measurement: Measurement) -> Column:
         name=truncate(measurement.name, 40),
         description=_describe(measurement),
         cells=cells,
-        lower_is_better=not measurement.higher_is_better,
+        lower_is_better=measurement.sign < 0,
     )
 
 
 def _describe(one: Measurement) -> str:
     parts = [metric_name(one.metric) if one.kind != "likelihood" else f"{one.metric} likelihood".strip()]
     parts += [f"{one.num_labels:,} labels"] if one.num_labels else []
-    parts += [] if one.higher_is_better else ["lower is better"]
+    parts += ["lower is better"] if one.sign < 0 else []
     parts += [one.description] if one.kind != "likelihood" else []
     parts += [] if one.baseline is None else [f"{one.baseline_name} {format_score(one.baseline)}"]
     return "; ".join(truncate(part, 120) for part in [*parts, *one.exclusions()] if part)

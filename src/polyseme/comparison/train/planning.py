@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 
 from polyseme.comparison.config import ComparisonConfig
@@ -85,17 +86,13 @@ class TrainingPlanner:
         return self.settings.threads if deterministic else 1
 
     def _plan(self, family: str, shutdown: ShutdownRequest) -> TrainingPlan:
-        trials: dict[str, TrialRun] = {}
-        fingerprint = self.settings.fingerprint
+        fingerprint, seconds = self.settings.fingerprint, self.settings.processor_seconds or 0.0
 
+        @cache
         def trial_of(size: str) -> TrialRun:
-            if size not in trials:
-                seconds = self.settings.processor_seconds or 0.0
-                recipe = self.recipe(family, size)
-                trials[size] = find_trial(recipe, fingerprint=fingerprint, seconds=seconds, shutdown=shutdown)
-            return trials[size]
+            return find_trial(self.recipe(family, size), fingerprint=fingerprint, seconds=seconds, shutdown=shutdown)
 
-        plan = plan_training(family, self.settings, trial_of, lambda size: self.recipe(family, size))
+        plan = plan_training(family, self.settings, trial_of, partial(self.recipe, family))
         recipe = self.recipe(family, plan.size)
         milestones = load_milestones(recipe, fingerprint=fingerprint, steps=plan.steps, seconds=plan.seconds)
         return replace(plan, milestones=milestones)
