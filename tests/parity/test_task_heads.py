@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.tasks.synthetic_examples import parse_task
 
 from polyseme.batch import Batch
 from polyseme.families import FAMILIES
-from polyseme.tasks import FineTuningConfig, build_finetuning_objective, parse_task
+from polyseme.tasks import FineTuningConfig, build_finetuning_objective
 from polyseme.training.storage.model_dir import open_model, write_model
 
 SIZES = {"vocab_size": 97, "max_length": 40, "width": 32, "num_layers": 1, "num_heads": 2, "dropout": 0.0}

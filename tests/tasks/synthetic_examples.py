@@ -10,7 +10,7 @@ import torch
 from polyseme.datasets.squad import Answer, SpanExample
 from polyseme.datasets.task_schemas import ChoiceExample, ClassifyExample, PairExample, SimilarityExample, TagExample
 from polyseme.families import FAMILIES
-from polyseme.tasks import TASKS, FineTuningConfig, build_finetuning_objective, parse_task
+from polyseme.tasks import TASKS, FineTuningConfig, build_finetuning_objective, task_spec
 from polyseme.tasks.inputs.input_formatter import InputFormatter, add_delimiters
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.optimization.gradient_learner import GradientLearner
@@ -130,6 +130,10 @@ def tuned(family, kind, *, max_length=40, sizes=None, **settings):
     tokenizer = add_delimiters(encoder, tokenizer_of(family))
     settings = {**TASKS[kind].Config.infer_config(examples(kind)), **settings}
     return Tuned(encoder, build(kind, encoder, **settings), InputFormatter(encoder, tokenizer, max_length=max_length))
+
+
+def parse_task(kind, **settings):
+    return task_spec(kind).Config.parse({"kind": kind, **settings}, group="task")
 
 
 def build(kind, encoder, **settings):

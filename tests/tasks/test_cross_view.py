@@ -51,11 +51,16 @@ def test_layer_0_has_no_context(family):
     assert before[:, others].equal(after[:, others])
 
 
+def scores_of_views(model, words, batch):
+    states = restrict(run_bidirectional_lstm(model.objective.lower, words, batch.mask))
+    return [head(state) for head, state in zip(model.objective.views["tag"], states, strict=True)]
+
+
 def test_views_are_restricted():
     model = tuned("skipgram", "tag", method="cvt")
     batch = unlabelled_batch(model)
     words = model.encoder(batch).layers[0].detach().requires_grad_()
-    views = model.objective.views["tag"](restrict(run_bidirectional_lstm(model.objective.lower, words, batch.mask)))
+    views = scores_of_views(model, words, batch)
     row = int(batch.mask.sum(1).argmin())  # which has padding
     length = int(batch.mask[row].sum())
     assert length < batch.ids.shape[1]
@@ -97,9 +102,7 @@ def test_loss_is_the_divergence_from_the_full_view():
     batch = unlabelled_batch(model)
     encoded = model.encoder(batch)
     right = model.task.scores(model.encoder, encoded, batch).softmax(-1)
-    views = model.objective.views["tag"](
-        restrict(run_bidirectional_lstm(model.objective.lower, encoded.layers[0], batch.mask))
-    )
+    views = scores_of_views(model, encoded.layers[0], batch)
     targets = batch.labels[UNLABELLED] != IGNORED
     by_hand = sum((right * (right.log() - scores.log_softmax(-1))).sum(-1)[targets].sum() for scores in views)
     loss = model.objective.train()(model.encoder, batch).losses[UNLABELLED]

@@ -4,11 +4,10 @@ import copy
 
 import pytest
 import torch
-from tests.tasks.synthetic_examples import KINDS, examples, tuned
+from tests.tasks.synthetic_examples import KINDS, examples, parse_task, tuned
 
 from polyseme.batch import IGNORED
 from polyseme.errors import ConfigError
-from polyseme.tasks import parse_task
 
 
 def gradients(model, kind):

@@ -25,7 +25,6 @@ __all__ = [
     "TaskSpec",
     "build_finetuning_objective",
     "guess_task",
-    "parse_task",
     "task_spec",
 ]
 
@@ -50,11 +49,6 @@ def task_spec(kind: str, *, group: str = "task") -> TaskSpec:
     if not isinstance(kind, str) or kind not in TASKS:
         raise ConfigError(f"{group}.kind: {kind!r:.60} is not a task{suggest_name(str(kind), TASKS)}")
     return TASKS[kind]
-
-
-def parse_task(kind: str, *, group: str = "task", **settings: object) -> TaskConfig:
-    """Validate the settings of a task."""
-    return task_spec(kind, group=group).Config.parse({"kind": kind, **settings}, group=group)
 
 
 def guess_task(path: str | Path, *, columns: Mapping[str, str] | None = None) -> str:

@@ -42,7 +42,7 @@ class CrossView(FineTuningObjective):
                     f"finetuning.method: cvt is for tag tasks, and {name} is a {task.kind} task; use full"
                 )
             parts[name] = SequenceLabelling(name, task, config, encoder, FullView((lower, upper), config))
-            views[name] = RestrictedViews(config.width, len(task.labels))
+            views[name] = _restricted_views(config.width, len(task.labels))
         super().__init__(parts, config, encoder)
         self.weights[UNLABELLED] = config.consistency
         self.lower, self.upper = lower, upper
@@ -72,9 +72,9 @@ class CrossView(FineTuningObjective):
         lower = run_bidirectional_lstm(self.lower, self.drop(encoded.layers[0]), encoded.mask)
         states = [view[words] for view in restrict(lower)]
         losses = [
-            F.kl_div(scores.log_softmax(-1), targets[name][words], reduction="sum")
-            for name, views in self.views.items()
-            for scores in views(states)
+            F.kl_div(head(view).log_softmax(-1), targets[name][words], reduction="sum")
+            for name, heads in self.views.items()
+            for head, view in zip(heads.children(), states, strict=True)
         ]
         return LossOutput(losses={UNLABELLED: torch.stack(losses).sum()})
 
@@ -105,14 +105,9 @@ class FullView(Features):
         return self.dense(torch.cat(layers[1:], -1))  # type: ignore[no-any-return]
 
 
-class RestrictedViews(nn.ModuleList):
+def _restricted_views(width: int, num_labels: int) -> nn.ModuleList:
     """Auxiliary heads of a task, one per view."""
-
-    def __init__(self, width: int, num_labels: int) -> None:
-        super().__init__(nn.Sequential(_relu_layer(width, width), nn.Linear(width, num_labels)) for _ in range(4))
-
-    def forward(self, states: Sequence[Tensor]) -> list[Tensor]:
-        return [head(view) for head, view in zip(self, states, strict=True)]
+    return nn.ModuleList(nn.Sequential(_relu_layer(width, width), nn.Linear(width, num_labels)) for _ in range(4))
 
 
 def restrict(lower: Tensor) -> tuple[Tensor, ...]:

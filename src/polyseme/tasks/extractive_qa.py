@@ -180,8 +180,8 @@ class ExtractiveQa(Task[SpanExample, AnswerPrediction]):
             texts = [best[0].text if (best := prediction.answers.best) else "" for prediction in predicted]
             each = [score_answer(gold, text, language).f1 for gold, text in zip(expected, texts, strict=True)]
             margins = [max(prediction.answers.margin, ALWAYS_ANSWER) for prediction in predicted]
-            best_found = best_threshold(margins, each, [bool(answers) for answers in expected])
-            scores |= {"best_f1": best_found.score, "threshold": best_found.value}
+            threshold, best_f1 = best_threshold(margins, each, [bool(answers) for answers in expected])
+            scores |= {"best_f1": best_f1, "threshold": threshold}
         return scores
 
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import chain
-from typing import Literal, Self, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,16 +35,9 @@ _PIECE = re.compile(rf"[{CMRC_IDEOGRAPHS}]|{_LETTER}(?:{_LETTER}|\.(?={_LETTER})
 class Counts:
     """Numbers of correct predictions, of predictions, and of gold items."""
 
-    num_correct: int = 0
-    num_predicted: int = 0
-    num_gold: int = 0
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(
-            num_correct=self.num_correct + other.num_correct,
-            num_predicted=self.num_predicted + other.num_predicted,
-            num_gold=self.num_gold + other.num_gold,
-        )
+    num_correct: int
+    num_predicted: int
+    num_gold: int
 
     @property
     def precision(self) -> float:
@@ -76,14 +69,6 @@ class AnswerScore:
     f1: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class Threshold:
-    """The minimum margin of an answer, and the mean score with it."""
-
-    value: float
-    score: float
-
-
 def accuracy(gold: Iterable[object], predicted: Iterable[object]) -> float:
     """Fraction of correct predictions."""
     correct = [found == expected for expected, found in zip(gold, predicted, strict=True)]
@@ -98,11 +83,12 @@ def tag_accuracy(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str
 def label_counts(gold: Iterable[Name], predicted: Iterable[Name]) -> dict[Name, Counts]:
     """Count correct, predicted and gold items of each label."""
     pairs = list(zip(gold, predicted, strict=True))
-    return _count(
-        correct=(found for expected, found in pairs if found == expected),
-        predicted=(found for _, found in pairs),
-        gold=(expected for expected, _ in pairs),
-    )
+    num_correct = Counter(found for expected, found in pairs if found == expected)
+    num_gold, num_predicted = Counter(expected for expected, _ in pairs), Counter(found for _, found in pairs)
+    return {
+        name: Counts(num_correct=num_correct[name], num_predicted=num_predicted[name], num_gold=num_gold[name])
+        for name in [*num_gold, *num_predicted]
+    }
 
 
 def macro_f1(gold: Iterable[Name], predicted: Iterable[Name]) -> float:
@@ -207,13 +193,13 @@ def find_entities(tags: Iterable[str]) -> list[Entity]:
     return entities
 
 
-def entity_counts(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> dict[str, Counts]:
-    """Count the entities of each name in tagged sentences; a correct one has the same name, start and end."""
+def entity_counts(gold: Iterable[Sequence[str]], predicted: Iterable[Sequence[str]]) -> Counts:
+    """Count the entities of tagged sentences; a correct one has the same name, start and end."""
     pairs = [(find_entities(expected), find_entities(found)) for expected, found in zip(gold, predicted, strict=True)]
-    return _count(
-        correct=(entity.name for expected, found in pairs for entity in found if entity in expected),
-        predicted=(entity.name for _, found in pairs for entity in found),
-        gold=(entity.name for expected, _ in pairs for entity in expected),
+    return Counts(
+        num_correct=sum(entity in expected for expected, found in pairs for entity in found),
+        num_predicted=sum(len(found) for _, found in pairs),
+        num_gold=sum(len(expected) for expected, _ in pairs),
     )
 
 
@@ -242,8 +228,8 @@ def score_answers(gold: Iterable[Iterable[str]], predicted: Iterable[str], langu
     )
 
 
-def best_threshold(margins: ArrayLike, scores: ArrayLike, answerable: ArrayLike) -> Threshold:
-    """Find the threshold on the margin that maximizes the mean score (Rajpurkar et al., 2018).
+def best_threshold(margins: ArrayLike, scores: ArrayLike, answerable: ArrayLike) -> tuple[float, float]:
+    """Find the threshold on the margin that maximizes the mean score (Rajpurkar et al., 2018), and that score.
 
     It lies halfway between the margins on either side.
 
@@ -259,15 +245,7 @@ def best_threshold(margins: ArrayLike, scores: ArrayLike, answerable: ArrayLike)
     halfway = np.minimum((levels[:-1] + levels[1:]) / 2, np.nextafter(levels[1:], -np.inf))
     values = np.concatenate([levels[:1] - 1, halfway, levels[-1:]])
     best = len(levels) - int(totals[::-1].argmax())  # the highest of equally good ones
-    return Threshold(value=float(values[best]), score=float(totals[best]) / len(null_scores))
-
-
-def _count(*, correct: Iterable[Name], predicted: Iterable[Name], gold: Iterable[Name]) -> dict[Name, Counts]:
-    num_correct, num_predicted, num_gold = Counter(correct), Counter(predicted), Counter(gold)
-    return {
-        name: Counts(num_correct=num_correct[name], num_predicted=num_predicted[name], num_gold=num_gold[name])
-        for name in [*num_gold, *num_predicted]
-    }
+    return float(values[best]), float(totals[best]) / len(null_scores)
 
 
 def _overlap(gold: str, predicted: str, language: Language) -> float:

@@ -20,7 +20,7 @@ from polyseme.tasks.base import Task
 from polyseme.tasks.config import FineTuningConfig, LabelsConfig
 from polyseme.tasks.inputs.dataset import Instance
 from polyseme.tasks.inputs.input_formatter import InputFormatter, Token
-from polyseme.tasks.metrics import Counts, entity_counts, find_entities, marks_entities, tag_accuracy
+from polyseme.tasks.metrics import entity_counts, find_entities, marks_entities, tag_accuracy
 from polyseme.tasks.networks.features import Features
 from polyseme.tasks.networks.heads import Head
 from polyseme.tasks.spec import LinearProbe, TaskSpec
@@ -154,7 +154,7 @@ class SequenceLabelling(Task[TagExample, TagPrediction]):
         expected, found = [example.tags for example in gold], [prediction.tags for prediction in predicted]
         scores = {"accuracy": tag_accuracy(expected, found)}
         if marks_entities(self.labels):
-            counts = sum(entity_counts(expected, found).values(), Counts())
+            counts = entity_counts(expected, found)
             scores |= {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1}
         return scores
 

@@ -47,7 +47,6 @@ class EncodedRow:
 
     ids: list[int]
     segments: list[int]
-    offsets: list[tuple[int, int]]  # in their text; empty for special tokens
     oov_words: Mapping[int, str] = field(default_factory=dict)  # out-of-vocabulary words by position
 
 
@@ -91,14 +90,14 @@ class InputFormatter:
     def row(
         self, ids: Sequence[int], segments: Sequence[int], offsets: Sequence[tuple[int, int]], text: str
     ) -> EncodedRow:
-        """Build a row; an empty one gets a placeholder token."""
+        """Build a row from tokens and their offsets in a text; an empty one gets a placeholder token."""
         oov_words = {}
         if self.encoder.uses_characters:
             unknown = [position for position, id in enumerate(ids) if id == self.tokenizer.specials.unknown]
             oov_words = {position: self.tokenizer.normalize(text[slice(*offsets[position])]) for position in unknown}
         if not ids:
-            ids, segments, offsets = [self.empty_id], [0], [(0, 0)]
-        return EncodedRow(ids=list(ids), segments=list(segments), offsets=list(offsets), oov_words=oov_words)
+            ids, segments = [self.empty_id], [0]
+        return EncodedRow(ids=list(ids), segments=list(segments), oov_words=oov_words)
 
     def batch(self, rows: Sequence[EncodedRow], *, rows_per_example: int = 1) -> Batch:
         """Pad rows to a batch."""
