@@ -40,10 +40,6 @@ class Learner(Protocol):
     steps_done: int
     processor_seconds: float
 
-    @property
-    def total_steps(self) -> int:
-        """Number of steps of the whole run, as far as it is decided."""
-
     def update_schedule(self, schedule: StepSchedule) -> None:
         """Continue with a schedule that has more milestones."""
 

@@ -1,5 +1,6 @@
 """Loading of models: directories of Polyseme and transformers, and files of word vectors."""
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -7,7 +8,7 @@ import torch
 
 from polyseme.config import did_you_mean
 from polyseme.conversion.registry import TOKENIZER_FILES, check_loadable
-from polyseme.conversion.word_vector_files import WordListTokenizer, read_word_vectors
+from polyseme.conversion.word_vector_files import WordListTokenizer, WordVectors, read_word_vectors
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.families import OBJECTIVES, build_objective
 from polyseme.layers.linear import quantize
@@ -35,6 +36,8 @@ _NO_TOKENIZER = SpecialTokens(pad=0, unknown=0, start=0, separator=0, mask=0, en
 class WordVectorModel(Pretrained):
     """A model from a file of word vectors; the encoder is built on first use: it copies the vectors."""
 
+    vectors: WordVectors
+
     @classmethod
     def open(cls, path: Path) -> Self:
         """Read the words of a file, and where their vectors are."""
@@ -44,14 +47,13 @@ class WordVectorModel(Pretrained):
         vars(model).update(fields, tokenizer=WordListTokenizer(vectors.words), vectors=vectors)
         return model
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "encoder":
-            raise AttributeError(f"a model has no attribute {name!r}")
-        vectors = vars(self)["vectors"]
+    @cached_property
+    def encoder(self) -> StaticEmbedding:
         with meta_device():
-            encoder = StaticEmbedding(StaticEmbeddingConfig(vocab_size=len(vectors.words), width=vectors.width))
-        encoder.load_state_dict({"tokens.weight": torch.from_numpy(vectors.read())}, assign=True)
-        return vars(self).setdefault(name, encoder.eval())
+            config = StaticEmbeddingConfig(vocab_size=len(self.vectors.words), width=self.vectors.width)
+            encoder = StaticEmbedding(config)
+        encoder.load_state_dict({"tokens.weight": torch.from_numpy(self.vectors.read())}, assign=True)
+        return encoder.eval()
 
 
 def load(path: str | Path, *, weights: str = "float32", verify: bool = True) -> Pretrained:

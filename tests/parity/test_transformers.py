@@ -146,7 +146,7 @@ def test_alternative_weight_names(pair, naming):
     else:
         weights = {name.replace("LayerNorm.weight", "LayerNorm.gamma"): tensor for name, tensor in weights.items()}
     save_file(weights, folder / "model.safetensors")
-    loaded, _ = open_model(folder).load()
+    loaded, _ = open_model(folder).load(torch.nn.Module())
     for name, weight in encoder.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], weight), name
 

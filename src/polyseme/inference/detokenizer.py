@@ -1,7 +1,7 @@
 """Streaming detokenization: whole characters only, and nothing that may be the beginning of a stop string."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from polyseme.tokenization.tokenizer import Tokenizer
@@ -19,23 +19,18 @@ class TextPiece:
     start: int = 0  # offset of its first character in the generated text
 
 
-@dataclass
 class Detokenizer:
     """The text of tokens that arrive one by one."""
 
-    tokenizer: Tokenizer
-    prompt: Sequence[int]  # its last token decides, with some tokenizers, whether a space comes first
-    stops: Sequence[str] = ()
-    stopped: bool = False  # whether a stop string was reached
-    _ids: list[int] = field(init=False)
-    _decoded: str = field(init=False)
-    _pending: str = ""  # decoded text that has not been released
-    _released: int = 0  # characters
-    _held: list[TextPiece] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._ids = list(self.prompt[-1:])
-        self._decoded = self.tokenizer.decode(self._ids)
+    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int], stops: Sequence[str] = ()) -> None:
+        self.tokenizer = tokenizer
+        self.stops = stops
+        self.stopped = False  # whether a stop string was reached
+        self._ids = list(prompt[-1:])  # with some tokenizers, it decides whether a space comes first
+        self._decoded = tokenizer.decode(self._ids)
+        self._pending = ""  # decoded text that has not been released
+        self._released = 0  # characters
+        self._held: list[TextPiece] = []
 
     def preview(self, id: int) -> str:
         """The text that a token would add."""

@@ -31,6 +31,12 @@ TEXTS = ("corpus", "dev", "target", "dev_target")
 _MAX_BYTES = 1_000_000
 
 
+def _require_utf8(texts: Any) -> Any:
+    if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
+        raise ValueError("the path is not UTF-8 and cannot be written to the recipe; rename the file")
+    return texts
+
+
 class DataConfig(MaskingUnitsConfig):
     """Text to train and validate on."""
 
@@ -44,10 +50,7 @@ class DataConfig(MaskingUnitsConfig):
     language_sampling: float = Field(0.7, ge=0, le=1)  # exponent of each language's share of the text; 1: as is
     fingerprint: str = ""  # of the text and the tokenizer; written when the run starts
 
-    @field_validator(*TEXTS, "lexicon", "entities")
-    @classmethod
-    def _utf8(cls, paths: Any) -> Any:
-        return _require_utf8(paths)
+    _utf8 = field_validator(*TEXTS, "lexicon", "entities")(_require_utf8)
 
 
 class CommandConfig(Config):
@@ -58,16 +61,7 @@ class CommandConfig(Config):
     new_words: int = Field(0, ge=0)  # words to add to the vocabulary of the base model, at most
     settings: tuple[str, ...] = ()  # --set
 
-    @field_validator("settings")
-    @classmethod
-    def _utf8(cls, settings: Any) -> Any:
-        return _require_utf8(settings)
-
-
-def _require_utf8(texts: Any) -> Any:
-    if any("\ud800" <= character <= "\udfff" for text in texts for character in text):
-        raise ValueError("the path is not UTF-8 and cannot be written to the recipe; rename the file")
-    return texts
+    _utf8 = field_validator("settings")(_require_utf8)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ import pytest
 from polyseme.training.optimization.lr_schedules import (
     layer_learning_rates,
     learning_rate_at,
-    num_unfrozen,
+    num_frozen,
     slanted_triangular,
 )
 from polyseme.training.optimization.optimizer_config import TrainingConfig
@@ -46,4 +46,5 @@ def test_layer_learning_rates():
 
 
 def test_layers_are_unfrozen_from_the_top():
-    assert [num_unfrozen(epoch, 4) for epoch in range(6)] == [1, 2, 3, 4, 4, 4]
+    config = TrainingConfig(unfreeze_every=2)
+    assert [num_frozen(config, step, 4) for step in range(0, 12, 2)] == [3, 2, 1, 0, 0, 0]

@@ -48,14 +48,12 @@ def layer_learning_rates(learning_rate: float, num_groups: int, *, divisor: floa
     return [learning_rate / divisor**below for below in reversed(range(num_groups))]
 
 
-def num_unfrozen(epoch: int, num_groups: int) -> int:
-    """Number of layer groups trained in an epoch, counted from 0: gradual unfreezing (section 3.3 there)."""
-    return min(epoch + 1, num_groups)
-
-
 def num_frozen(config: TrainingConfig, step: int, num_groups: int) -> int:
-    """Number of layer groups, from the bottom, that are frozen in a step, counted from 0."""
-    return num_groups - num_unfrozen(step // config.unfreeze_every, num_groups) if config.unfreeze_every else 0
+    """Number of layer groups, from the bottom, that are frozen in a step, counted from 0: gradual unfreezing.
+
+    See section 3.3 there. The top group is trained from the first step.
+    """
+    return max(0, num_groups - 1 - step // config.unfreeze_every) if config.unfreeze_every else 0
 
 
 def is_averaged(config: TrainingConfig, step: int) -> bool:

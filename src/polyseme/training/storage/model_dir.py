@@ -7,7 +7,6 @@ files with model types of our own. Recipe and model card are written by the trai
 import json
 import logging
 import math
-import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ from polyseme.config import Config, suggest_name
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.families import FAMILIES
 from polyseme.models.base import Encoder, ModelConfig
-from polyseme.system.atomic_io import sync_file, write_file
+from polyseme.system.atomic_io import atomic_file, write_file
 from polyseme.system.io_errors import readable
 from polyseme.system.regular_files import read_regular
 from polyseme.system.safetensors_io import Shapes, read_shapes, read_tensors, write_tensors
@@ -48,13 +47,8 @@ def write_model(folder: Path, *, family: str, encoder: Encoder, heads: nn.Module
         config = hf_mapping.settings_to(encoder.config.model_dump(), dict(heads.named_children()))
         ours = hf_mapping.weights_to(ours)
     folder.mkdir(parents=True, exist_ok=True)
-    partial = folder / f".{WEIGHTS}.part"
-    try:
+    with atomic_file(folder / WEIGHTS) as partial:
         write_tensors(partial, ours, metadata={"format": "pt"})
-        sync_file(partial)
-        os.replace(partial, folder / WEIGHTS)
-    finally:
-        partial.unlink(missing_ok=True)
     write_file(folder / CONFIG, json.dumps({**config, "dtype": "float32", **extra}, indent=2) + "\n")
 
 
@@ -67,11 +61,11 @@ class ModelFiles:
     encoder: Encoder  # on the meta device
     shapes: Shapes
 
-    def load(self, heads: nn.Module | None = None) -> tuple[Encoder, set[str]]:
+    def load(self, heads: nn.Module) -> tuple[Encoder, set[str]]:
         """Load the weights of the encoder, and of the heads as far as present; return the names of the latter."""
         hf_mapping = self.encoder.hf_mapping and self.encoder.hf_mapping.for_heads(heads)
         file = self.folder / WEIGHTS
-        expected = {**self.encoder.state_dict(), **(heads.state_dict() if heads else {})}
+        expected = {**self.encoder.state_dict(), **heads.state_dict()}
         theirs = {(hf_mapping.full_name(name) if hf_mapping else name): name for name in self.shapes}
         names = {name: hf_mapping.names_of(name) if hf_mapping else [name] for name in expected}
         wanted = [theirs[part] for parts in names.values() for part in parts if part in theirs]
@@ -90,11 +84,10 @@ class ModelFiles:
         self._load_encoder(weights)
         unused = sorted(set(self.shapes) - set(wanted))
         unused = [name for name in unused if not (hf_mapping and re.fullmatch(hf_mapping.ignored_weights, name))]
-        if unused and heads is not None:
+        if unused:
             logger.warning("%s has %d unused weights, such as %s", file, len(unused), unused[0])
-        found = {name for name in weights if heads is not None and name in heads.state_dict()}
-        if heads is not None:
-            heads.load_state_dict({name: weights[name] for name in found}, strict=False, assign=True)
+        found = weights.keys() & heads.state_dict().keys()
+        heads.load_state_dict({name: weights[name] for name in found}, strict=False, assign=True)
         return self.encoder, found
 
     def _load_encoder(self, weights: Mapping[str, Tensor]) -> None:
