@@ -12,13 +12,15 @@ from polyseme.server.gateway import Gateway, Headers, Limits
 from polyseme.server.metrics import Metrics
 from polyseme.server.openapi import openapi_document
 from polyseme.server.schemas import resources as schemas
-from polyseme.server.static_files import matches_etag
+from polyseme.server.static_files import StaticFiles, matches_etag
 
 ENDPOINTS: Mapping[str, Endpoint] = {
     endpoint.path: endpoint
     for module in (embeddings, fill_mask, likelihood, completions, tasks, analysis)
     for endpoint in module.ENDPOINTS
 }
+
+STATIC_FILES = StaticFiles()
 
 # A report runs its own scripts in an opaque origin, without access to the server.
 _REPORT_POLICY = (
@@ -114,16 +116,12 @@ def _docs(service: Service, name: str, headers: Headers) -> HttpResponse:
 
 
 def _static_file(service: Service, name: str, headers: Headers) -> HttpResponse:
-    file = service.static_files.find(name)
+    file = STATIC_FILES.find(name)
     if file is None:
         raise unknown_path(f"/{name}")
-    if matches_etag(headers.get(b"if-none-match", b"").decode("latin-1"), file.etag):
+    if matches_etag(headers.get(b"if-none-match", b"").decode("latin-1"), file.headers["etag"]):
         return HttpResponse(body=b"", status=304, headers=file.headers)
-    return HttpResponse(body=file.content, headers=file.headers)
-
-
-def _is_static_file(service: Service, name: str) -> bool:
-    return service.static_files.find(name) is not None
+    return file
 
 
 RESOURCES = (
@@ -138,5 +136,5 @@ RESOURCES = (
     Resource(path="/v1/reports/{name}", tag="runs", content_type="text/html", function=get_report, blocking=True),
     Resource(path="/docs", function=_docs),
     Resource(path="/openapi.json", function=_openapi),
-    Resource(path="/{path}", function=_static_file, exists=_is_static_file),
+    Resource(path="/{path}", function=_static_file, exists=lambda name: STATIC_FILES.find(name) is not None),
 )

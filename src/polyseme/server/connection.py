@@ -11,7 +11,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from polyseme.server.errors import ApiError
-from polyseme.server.gateway import DISCONNECT_CALLBACK, SECURITY_HEADERS, Limits
+from polyseme.server.gateway import DISCONNECT_CALLBACK, Limits, error_headers
 
 MAX_HEADER_BYTES = 16_384
 _LINGER_SECONDS = 1.0
@@ -116,14 +116,9 @@ class Connection(HttpToolsProtocol):
         if self._is_over:
             return
         body = error.body()
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-            (b"connection", b"close"),
-            *SECURITY_HEADERS,
-            *((name.encode(), value.encode()) for name, value in error.headers.items()),
-        ]
-        lines = [b"%b: %b\r\n" % pair for pair in [*self.server_state.default_headers, *headers]]
+        headers = [*self.server_state.default_headers, *error_headers(error)]
+        headers += [(b"content-length", str(len(body)).encode()), (b"connection", b"close")]
+        lines = [b"%b: %b\r\n" % pair for pair in headers]
         self.transport.write(b"".join([STATUS_LINE[error.status], *lines, b"\r\n", body]))
         # A client that is still sending to a closed connection gets a reset, and loses the response.
         self._refused = True

@@ -1,7 +1,7 @@
 """API documentation as a stand-alone page, rendered from the OpenAPI document."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
@@ -29,6 +29,22 @@ def docs_page(document: dict[str, Any], url: str, models: Mapping[str, str] | No
 
     Examples name the served models that support the endpoints, by path; without them, what to write in their place.
     """
+    key = " -H 'Authorization: Bearer KEY'" if models is None else ""
+
+    def describe(path: str, operation: dict[str, Any]) -> Iterator[str]:
+        """A curl command and, for requests with a body, its fields."""
+        body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+        if body:
+            if models is not None and path not in models:
+                yield '<p class="faint">No served model supports this endpoint.</p>'
+            example = {**body["example"], "model": (models or {}).get(path, "MODEL")}
+            quoted = json.dumps(example, ensure_ascii=False).replace("'", "'\\''")
+            command = f"curl {url}{path}{key} -H 'Content-Type: application/json' \\\n  -d '{quoted}'"
+            yield f"<pre>{escape(command)}</pre>"
+            yield _fields(document["components"]["schemas"][body["schema"]["$ref"].rsplit("/", 1)[-1]])
+        elif "{" not in path:
+            yield f"<pre>{escape(f'curl {url}{path}{key}')}</pre>"
+
     parts = [
         f"<h1>{escape(document['info']['title'])}</h1>",
         f"<p>{escape(document['info'].get('description', ''))}</p>",
@@ -38,32 +54,9 @@ def docs_page(document: dict[str, Any], url: str, models: Mapping[str, str] | No
     ]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            parts.append(_operation(document, url, path, method.upper(), operation, models))
+            heading = f"<h2><code>{method.upper()} {escape(path)}</code></h2>"
+            parts += [heading, f"<p>{escape(operation['summary'])}</p>", *describe(path, operation)]
     return page(f"{document['info']['title']}: API", "\n".join(parts), style=_STYLE)
-
-
-def _operation(
-    document: dict[str, Any],
-    url: str,
-    path: str,
-    method: str,
-    operation: dict[str, Any],
-    models: Mapping[str, str] | None,
-) -> str:
-    lines = [f"<h2><code>{method} {escape(path)}</code></h2>", f"<p>{escape(operation['summary'])}</p>"]
-    key = " -H 'Authorization: Bearer KEY'" if models is None else ""
-    body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
-    if body:
-        if models is not None and path not in models:
-            lines.append('<p class="faint">No served model supports this endpoint.</p>')
-        example = {**body["example"], "model": (models or {}).get(path, "MODEL")}
-        quoted = json.dumps(example, ensure_ascii=False).replace("'", "'\\''")
-        command = f"curl {url}{path}{key} -H 'Content-Type: application/json' \\\n  -d '{quoted}'"
-        schema = document["components"]["schemas"][body["schema"]["$ref"].rsplit("/", 1)[-1]]
-        lines += [f"<pre>{escape(command)}</pre>", _fields(schema)]
-    elif "{" not in path:
-        lines.append(f"<pre>{escape(f'curl {url}{path}{key}')}</pre>")
-    return "\n".join(lines)
 
 
 def _fields(schema: dict[str, Any]) -> str:

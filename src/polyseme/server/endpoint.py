@@ -13,7 +13,6 @@ from polyseme.server.model_registry import ModelRegistry, ServedModel
 from polyseme.server.run_registry import RunRegistry
 from polyseme.server.scheduler import BatchScheduler, RunBatch
 from polyseme.server.schemas.common import RequestBody, ResponseBody
-from polyseme.server.static_files import StaticFiles
 
 Item = TypeVar("Item")
 _JSON_HEADERS = {"content-type": "application/json"}
@@ -28,7 +27,6 @@ class Service:
     scheduler: BatchScheduler
     metrics: Metrics
     requires_key: bool
-    static_files: StaticFiles = field(default_factory=StaticFiles)
     stopping: bool = False
     generation: dict[str, GenerationScheduler] = field(default_factory=dict)  # by model name
 
@@ -88,8 +86,7 @@ class Resource:
     tag: str = ""  # resources without one are not in the OpenAPI document
     blocking: bool = False  # whether it reads files, and so runs in a thread
     not_ready: bool = False  # whether it has the same response with status 503
-    # Of service and name: False for a path that is unknown with any method.
-    exists: Callable[[Service, str], bool] = lambda service, name: True
+    exists: Callable[[str], bool] = lambda name: True  # False for a name that is unknown with any method
 
     @property
     def prefix(self) -> str | None:

@@ -116,7 +116,7 @@ class Gateway:
                 return resource, ""
             if resource.prefix and path.startswith(resource.prefix):
                 name = path[len(resource.prefix) :]
-                if resource.exists(self.service, name):
+                if resource.exists(name):
                     return resource, name
         raise unknown_path(path)
 
@@ -271,5 +271,9 @@ class _Sender:
         if self.status:
             await self.send({"type": "http.response.body", "body": b"data: " + error.body() + b"\n\n"})
         else:
-            extra = [(name.encode(), value.encode()) for name, value in error.headers.items()]
-            await self.send_response(error.status, [*_JSON, *extra], error.body())
+            await self.send_response(error.status, error_headers(error), error.body())
+
+
+def error_headers(error: ApiError) -> list[tuple[bytes, bytes]]:
+    """Headers of the response to a request that is refused or has failed."""
+    return [*_JSON, *((name.encode(), value.encode()) for name, value in error.headers.items())]

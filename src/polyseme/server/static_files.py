@@ -2,8 +2,9 @@
 
 import hashlib
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from polyseme.server.endpoint import HttpResponse
 
 _WEB_FOLDER = Path(__file__).parent / "web"
 _SHARED = {
@@ -30,27 +31,15 @@ _CONTENT_TYPES = {
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
-@dataclass(frozen=True, kw_only=True)
-class StaticFile:
-    """Content and headers of a file."""
-
-    content: bytes
-    headers: dict[str, str]
-
-    @property
-    def etag(self) -> str:
-        return self.headers["etag"]
-
-
 class StaticFiles:
     """Files of a folder, cached until they change on disk."""
 
     def __init__(self, folder: Path = _WEB_FOLDER) -> None:
         self.folder = folder
-        self._cache: dict[str, tuple[tuple[int, int], StaticFile]] = {}
+        self._cache: dict[str, tuple[tuple[int, int], HttpResponse]] = {}
 
-    def find(self, path: str) -> StaticFile | None:
-        """The file at a URL path, or None."""
+    def find(self, path: str) -> HttpResponse | None:
+        """The response with the file at a URL path, or None."""
         name = path.strip("/") or "index.html"
         parts = name.split("/")
         content_type = _CONTENT_TYPES.get(Path(name).suffix)
@@ -73,7 +62,7 @@ class StaticFiles:
             "cache-control": "no-cache",
             "content-security-policy": _POLICY,
         }
-        found = StaticFile(content=content, headers=headers)
+        found = HttpResponse(body=content, headers=headers)
         self._cache[name] = (version, found)
         return found
 
