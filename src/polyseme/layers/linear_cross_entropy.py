@@ -61,14 +61,10 @@ def token_nll(hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tens
     """Negative log-likelihood of each target and whether it is the most probable class, for evaluation."""
     losses, correct = [], []
     size = max(_MIN_EVALUATION_ROWS, min(MAX_CHUNK_ROWS, _MAX_EVALUATION_LOGITS // weight.shape[0]))
-    for start in range(0, len(hidden), size):
-        rows = slice(start, start + size)
-        logits = F.linear(hidden[rows], weight, bias)
-        losses.append(F.cross_entropy(logits, targets[rows], reduction="none"))
-        target_logits = logits.gather(-1, targets[rows, None])[:, 0]
-        correct.append(target_logits == logits.amax(-1))  # in a third of the time of argmax
-    if not losses:
-        return hidden.new_zeros(0), targets.new_zeros(0, dtype=torch.bool)
+    for rows, target in zip(torch.split(hidden, size), torch.split(targets, size), strict=True):
+        logits = F.linear(rows, weight, bias)
+        losses.append(F.cross_entropy(logits, target, reduction="none"))
+        correct.append(logits.gather(-1, target[:, None])[:, 0] == logits.amax(-1))  # in a third of the time of argmax
     return torch.cat(losses), torch.cat(correct)
 
 

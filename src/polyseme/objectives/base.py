@@ -4,11 +4,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 
-from polyseme.batch import Batch, Encoded, LossOutput, State
+from polyseme.batch import IGNORED, Batch, Encoded, LossOutput, State
 from polyseme.config import Config
 from polyseme.errors import ConfigError
+from polyseme.layers.linear_cross_entropy import linear_cross_entropy, token_nll
 from polyseme.models.base import Encoder
 from polyseme.objectives.sources import TokenSource
 from polyseme.tokenization.config import SpecialTokens
@@ -73,6 +74,22 @@ class Objective(nn.Module):
         """Compute the summed loss of each loss term."""
         raise NotImplementedError
 
+    def token_loss(self, name: str, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> LossOutput:
+        """Summed cross entropy of targets (N,) given hidden states (N, D); in evaluation, also the correct ones."""
+        if self.training:
+            return LossOutput(losses={name: linear_cross_entropy(hidden, weight, bias, targets)})
+        nll, correct = token_nll(hidden, weight, bias, targets)
+        return LossOutput(losses={name: nll.sum()}, correct={name: correct.sum()})
+
     def metrics(self, means: Mapping[str, float], source: Any) -> dict[str, float]:
         """Further metrics that follow from the mean losses on a validation source."""
         return {}
+
+
+def select_targets(hidden: Tensor, batch: Batch, name: str) -> tuple[Tensor, Tensor]:
+    """Hidden states (N, D) and labels (N,) of the positions with a target."""
+    hidden, labels = hidden.flatten(0, 1), batch.labels[name].flatten()
+    if batch.counts[name] == len(labels):
+        return hidden, labels
+    positions = (labels != IGNORED).nonzero().squeeze(1)
+    return hidden[positions], labels[positions]

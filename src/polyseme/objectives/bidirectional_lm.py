@@ -20,8 +20,8 @@ from polyseme.batch import IGNORED, Batch, Encoded, LossOutput
 from polyseme.datasets.token_store import TokenStore
 from polyseme.layers.sampled_softmax import AdaptiveSoftmax, Softmax, sample_candidates
 from polyseme.models.base import Encoder
-from polyseme.objectives.base import ObjectiveConfig, required_ids
-from polyseme.objectives.causal_lm import CausalLm, select_targets
+from polyseme.objectives.base import ObjectiveConfig, required_ids, select_targets
+from polyseme.objectives.causal_lm import CausalLm
 from polyseme.objectives.sources import TokenSource, rng
 from polyseme.tokenization.config import SpecialTokens
 
@@ -126,9 +126,7 @@ class DelimitedSentences:
         return np.where(inside < first, self.start, np.where(inside >= last, self.end, tokens))
 
 
-@functools.lru_cache(maxsize=4)
-def _delimited(store: TokenStore, start: int, end: int) -> DelimitedSentences:
-    return DelimitedSentences(store, start, end)
+_delimited = functools.lru_cache(maxsize=4)(DelimitedSentences)
 
 
 def perplexity(nll: float) -> float:

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from polyseme.batch import IGNORED, Batch, Encoded, LossOutput
 from polyseme.datasets.token_store import TokenStore
 from polyseme.layers.linear import linear
-from polyseme.layers.linear_cross_entropy import linear_cross_entropy, token_nll
+from polyseme.layers.linear_cross_entropy import token_nll
 from polyseme.models.base import Encoder
-from polyseme.objectives.base import Objective, ObjectiveConfig
+from polyseme.objectives.base import Objective, ObjectiveConfig, select_targets
 from polyseme.objectives.sources import TokenSource
 
 
@@ -49,18 +49,11 @@ class CausalLm(Objective):
 
     def loss(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> LossOutput:
         hidden, targets = select_targets(self.hidden_states(encoded), batch, self.name)
-        if self.training:
-            return LossOutput(losses={self.name: self.training_loss(encoder, hidden, targets, batch)})
-        nll, correct = self.token_nll(encoder, hidden, targets)
-        return LossOutput(losses={self.name: nll.sum()}, correct={self.name: correct.sum()})
+        return self.token_loss(self.name, hidden, *self.output(encoder), targets)
 
     def hidden_states(self, encoded: Encoded) -> Tensor:
         """Inputs of the output layer, (B, T, D)."""
         return encoded.layers[-1]
-
-    def training_loss(self, encoder: Encoder, hidden: Tensor, targets: Tensor, batch: Batch) -> Tensor:
-        """Summed loss of `targets` (N,) given hidden states (N, D)."""
-        return linear_cross_entropy(hidden, *self.output(encoder), targets)
 
     def token_nll(self, encoder: Encoder, hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Negative log-likelihood of each target, and whether it is the most probable token."""
@@ -94,12 +87,3 @@ class FeedforwardLm(CausalLm):
 
     def output(self, encoder: Encoder) -> tuple[Tensor, Tensor | None]:
         return self.weight, self.bias
-
-
-def select_targets(hidden: Tensor, batch: Batch, name: str) -> tuple[Tensor, Tensor]:
-    """Hidden states (N, D) and labels (N,) of the positions with a target."""
-    labels = batch.labels[name]
-    if batch.counts[name] == labels.numel():
-        return hidden.flatten(0, 1), labels.flatten()
-    targets = labels != IGNORED
-    return hidden[targets], labels[targets]

@@ -19,11 +19,10 @@ from torch import Tensor, nn
 
 from polyseme.arrays import Flags, Floats, Ids
 from polyseme.batch import IGNORED, Batch, Encoded, LossOutput
-from polyseme.layers.linear_cross_entropy import linear_cross_entropy, token_nll
 from polyseme.layers.transformer_block import activate
 from polyseme.models.base import Encoder
 from polyseme.models.bert import initialize
-from polyseme.objectives.base import Objective, ObjectiveConfig, required_ids
+from polyseme.objectives.base import Objective, ObjectiveConfig, required_ids, select_targets
 from polyseme.objectives.sources import TokenSource, rng
 from polyseme.step_schedule import StepSchedule
 from polyseme.tokenization.config import SpecialTokens
@@ -142,14 +141,8 @@ class MaskedLm(Objective):
 
     def loss(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> LossOutput:
         # Logits are computed at masked positions only, about a seventh of all.
-        labels = batch.labels["masked_lm"].flatten()
-        positions = (labels != IGNORED).nonzero().squeeze(1)
-        hidden = self.transform(encoded.layers[-1].flatten(0, 1)[positions])  # (masked tokens, D)
-        if self.training:
-            loss = linear_cross_entropy(hidden, encoder.tokens.weight, self.bias, labels[positions])
-            return LossOutput(losses={"masked_lm": loss})
-        nll, correct = token_nll(hidden, encoder.tokens.weight, self.bias, labels[positions])
-        return LossOutput(losses={"masked_lm": nll.sum()}, correct={"masked_lm": correct.sum()})
+        hidden, targets = select_targets(encoded.layers[-1], batch, "masked_lm")
+        return self.token_loss("masked_lm", self.transform(hidden), encoder.tokens.weight, self.bias, targets)
 
     def transform(self, hidden: Tensor) -> Tensor:
         """Inputs of the output layer."""

@@ -20,7 +20,6 @@ from polyseme.batch import IGNORED, Batch, Encoded, LossOutput
 from polyseme.datasets.token_store import TokenStore, find_parallel_pairs
 from polyseme.errors import ConfigError, DataError
 from polyseme.layers.linear import linear
-from polyseme.layers.linear_cross_entropy import linear_cross_entropy, token_nll
 from polyseme.models.base import Encoder
 from polyseme.models.seq2seq import Seq2SeqEncoder
 from polyseme.objectives.base import Objective, ObjectiveConfig, required_ids
@@ -66,13 +65,11 @@ class Translation(Objective):
         inputs = F.pad(labels.where(predicted, self.pad)[:, :-1], (1, 0), value=self.start)
         hidden = self.decoder(encoder, inputs, self.decoder.new_state(encoded)).hidden[predicted]
         targets, (weight, bias) = labels[predicted], self.decoder.output(encoder)
-        if self.training:
-            loss = linear_cross_entropy(hidden, weight, bias, targets)
-            if self.smoothing:
-                loss = loss + self.smoothing * self._margin(hidden, weight, bias, targets)
-            return LossOutput(losses={"translation": loss})
-        nll, correct = token_nll(hidden, weight, bias, targets)
-        return LossOutput(losses={"translation": nll.sum()}, correct={"translation": correct.sum()})
+        output = self.token_loss("translation", hidden, weight, bias, targets)
+        if not self.training or not self.smoothing:
+            return output
+        margin = self._margin(hidden, weight, bias, targets)
+        return LossOutput(losses={"translation": output.losses["translation"] + self.smoothing * margin})
 
     def _margin(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
         """Target logit minus the mean logit of all tokens but the padding, summed."""
