@@ -46,8 +46,10 @@ def test_words_are_predicted_at_one_token(family, last):
         item.label[position] for position in positions
     ]
     text = " ".join(words)
+    tokens, first = model.formatter.tokenizer.encode(text, specials=False), len(model.formatter.single.added[0])
+    assert row.ids[first : first + len(tokens.ids)] == tokens.ids
     for position, word, start in zip(positions, words, (0, 4, 12), strict=True):
-        begin, end = row.offsets[position]
+        begin, end = tokens.offsets[position - first]
         piece = text[begin:end].strip()
         assert (word.endswith if last else word.startswith)(piece) and start - 1 <= begin < end <= start + len(word)
 
