@@ -23,13 +23,10 @@ Verify = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON lines.")]
 
 RunFolder = Annotated[Path, typer.Option(help="Directory of the run, new or empty; it becomes a model directory.")]
-Corpus = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="Text: file, folder, pattern, or a built-in sample (docstrings, town). Repeatable; en=PATH sets the "
-        "language."
-    ),
-]
+CORPUS_HELP = (
+    "Text: file, folder, pattern, or a built-in sample (docstrings, town). Repeatable; en=PATH sets the language."
+)
+Corpus = Annotated[list[str] | None, typer.Option(help=CORPUS_HELP)]
 Dev = Annotated[list[str] | None, typer.Option(help="Validation corpus. Repeatable.")]
 Settings = Annotated[
     list[str] | None,

@@ -4,36 +4,34 @@ from collections.abc import Collection
 
 from polyseme.training.settings_of_other_tools import find_setting
 
-_EPOCHS, _STEPS, _TIME = "--budget 3epochs", "--budget 500steps", "--budget 10m"
-_BATCH = ("--train: --set data.batch_size=32", "--set training.batch_tokens=4096 (in tokens)")
-
-# By name. The first option that the command has is suggested; "--x: advice" applies to commands with the option --x.
-_ADVICE: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("epochs", "num-epochs", "n-epochs", "num-train-epochs", "max-epochs"), (_EPOCHS,)),
-    **dict.fromkeys(("steps", "max-steps", "num-steps", "train-steps", "max-train-steps", "iterations"), (_STEPS,)),
-    **dict.fromkeys(("time", "minutes", "max-time", "duration"), (_TIME,)),
-    **dict.fromkeys(
-        ("batch-size", "train-batch-size", "per-device-train-batch-size", "per-gpu-train-batch-size"), _BATCH
+# Names with their advice. The first option that the command has is suggested; "--x: advice" applies to commands with
+# the option --x.
+_TABLE: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("epochs num-epochs n-epochs num-train-epochs max-epochs", ("--budget 3epochs",)),
+    ("steps max-steps num-steps train-steps max-train-steps iterations", ("--budget 500steps",)),
+    ("time minutes max-time duration", ("--budget 10m",)),
+    (
+        "batch-size train-batch-size per-device-train-batch-size per-gpu-train-batch-size",
+        ("--train: --set data.batch_size=32", "--set training.batch_tokens=4096 (in tokens)"),
     ),
-    **dict.fromkeys(("model-size", "scale"), ("--size small",)),
-    **dict.fromkeys(("output", "output-dir", "output-file", "out-dir", "save-dir", "save-path"), ("--out PATH",)),
-    **dict.fromkeys(
-        ("train-file", "train-data", "training-file", "data", "dataset", "data-path", "input", "text-file"),
+    ("model-size scale", ("--size small",)),
+    ("output output-dir output-file out-dir save-dir save-path", ("--out PATH",)),
+    (
+        "train-file train-data training-file data dataset data-path input text-file",
         ("--train FILE", "--corpus FILE", "--data FILE", "--file FILE"),
     ),
-    **dict.fromkeys(
-        ("validation-file", "valid-file", "eval-file", "dev-file", "valid", "validation", "eval"), ("--dev FILE",)
-    ),
-    "test-file": ("--data FILE",),
-    **dict.fromkeys(("resume-from-checkpoint", "checkpoint", "continue"), ("--resume, with the --out of the run",)),
-    **dict.fromkeys(("task-name", "task-type"), ("--task NAME",)),
-    "text-column": ("--train: --column text=NAME", "--column NAME"),
-    "label-column": ("--train: --column label=NAME",),
-    **dict.fromkeys(("topk", "top-k", "topn", "num-results"), ("--top 5",)),
-    **dict.fromkeys(("max-new-tokens", "num-tokens", "max-length"), ("--max-tokens 50",)),
-    **dict.fromkeys(("format", "output-format"), ("--to FORMAT", "--json")),
-    "random-state": ("--seed 0",),
-}
+    ("validation-file valid-file eval-file dev-file valid validation eval", ("--dev FILE",)),
+    ("test-file", ("--data FILE",)),
+    ("resume-from-checkpoint checkpoint continue", ("--resume, with the --out of the run",)),
+    ("task-name task-type", ("--task NAME",)),
+    ("text-column", ("--train: --column text=NAME", "--column NAME")),
+    ("label-column", ("--train: --column label=NAME",)),
+    ("topk top-k topn num-results", ("--top 5",)),
+    ("max-new-tokens num-tokens max-length", ("--max-tokens 50",)),
+    ("format output-format", ("--to FORMAT", "--json")),
+    ("random-state", ("--seed 0",)),
+)
+_ADVICE = {name: advice for names, advice in _TABLE for name in names.split()}
 
 
 def advise(name: str, known: Collection[str]) -> str:

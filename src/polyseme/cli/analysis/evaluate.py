@@ -1,20 +1,11 @@
 """polyseme evaluate"""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from polyseme.cli.console import (
-    check_output,
-    format_cell,
-    print_json,
-    print_table,
-    report,
-    round_float,
-    suggest,
-    write_output,
-)
+from polyseme.cli.console import check_output, print_json, print_rows, print_table, report, suggest, write_output
 from polyseme.cli.options import Columns, Json, Model, load_model, parse_columns
 from polyseme.cli.progress import spinner
 
@@ -71,8 +62,8 @@ def evaluate(
         if json:
             print_json(metrics)
         else:
-            rows = [[name.replace("_", " "), f"{value:.4f}"] for name, value in metrics.items()]
-            print_table(rows, header=["metric", "value"])
+            cells = [[name.replace("_", " "), f"{value:.4f}"] for name, value in metrics.items()]
+            print_table(cells, header=["metric", "value"])
         suggest("predict {} FILE", model)
         return
     with spinner("evaluating"):
@@ -84,30 +75,19 @@ def evaluate(
         title = f"{Path(model).name}: {suite or 'words'} of {data.name}"
         write_output(chart, draw_metrics(results, title=title), option="--chart")
         report(f"Saved {chart}: metrics with two standard errors to either side.")
+    rows: list[dict[str, Any]]
     if json:
-        for result in results:
-            print_json(
-                {
-                    "set": result.name,
-                    "section": result.section,
-                    "metric": result.metric,
-                    "value": round_float(result.value),
-                    "standard_error": round_float(result.standard_error),
-                    "scored": result.num_scored,
-                    "items": result.num_items,
-                }
-            )
-    else:
         rows = [
-            [
-                result.name,
-                result.section or "(all)",
-                result.metric,
-                format_cell(result.value),
-                "" if result.standard_error is None else f"± {result.standard_error:.3f}",
-                f"{result.num_scored:,} of {result.num_items:,}",
-            ]
-            for result in results
+            {"set": one.name, "section": one.section, "metric": one.metric, "value": one.value}
+            | {"standard_error": one.standard_error, "scored": one.num_scored, "items": one.num_items}
+            for one in results
         ]
-        print_table(rows, header=["set", "section", "metric", "value", "s.e.", "scored"])
+    else:
+        errors = ["" if one.standard_error is None else f"± {one.standard_error:.3f}" for one in results]
+        rows = [
+            {"set": one.name, "section": one.section or "(all)", "metric": one.metric, "value": one.value}
+            | {"s.e.": error, "scored": f"{one.num_scored:,} of {one.num_items:,}"}
+            for one, error in zip(results, errors, strict=True)
+        ]
+    print_rows(rows, as_json=json)
     suggest("compare {} OTHER_MODEL --data FILE --out report", model)

@@ -35,14 +35,9 @@ def fill(
             print_json({"text": sentence, "masks": predictions})
             continue
         rows = [
-            [
-                sentence if number == rank == 0 else "",
-                str(number + 1),
-                prediction.token,
-                f"{prediction.probability:.3f}",
-            ]
-            for number, mask in enumerate(masks)
-            for rank, prediction in enumerate(mask)
+            [sentence if number == rank == 1 else "", str(number), one.token, f"{one.probability:.3f}"]
+            for number, mask in enumerate(masks, start=1)
+            for rank, one in enumerate(mask, start=1)
         ]
         print_table(rows, header=["text", "mask", "token", "probability"])
     suggest("embed {} --file FILE --out vectors.npy", model)

@@ -51,7 +51,7 @@ def adapt(
         column=column,
     )
     watch = partial(reading_bar, "reading the corpus")
-    opened = open_adaptation(model, out=out, resume=resume, watch=watch, **options)
-    if new_words and not opened.session.resumed_at:
-        report(f"vocabulary: {opened.session.recipe.model.vocab_size:,} tokens with the new words")
-    return run_pretraining(opened, "adapt", model)
+    session = open_adaptation(model, out=out, resume=resume, watch=watch, **options)
+    if new_words and not session.resumed_at:
+        report(f"vocabulary: {session.recipe.model.vocab_size:,} tokens with the new words")
+    return run_pretraining(session, "adapt", model)

@@ -6,21 +6,13 @@ from typing import Annotated
 import typer
 
 from polyseme.cli.console import print_json, report, suggest
-from polyseme.cli.options import Json, RecipeKind, TextColumn
+from polyseme.cli.options import CORPUS_HELP, Json, RecipeKind, TextColumn
 from polyseme.cli.progress import ComparisonBar
 
 
 def compare(
     out: Annotated[Path, typer.Option(help="Folder of the comparison; new, or started by the same command.")],
-    corpus: Annotated[
-        list[str],
-        typer.Option(
-            "--corpus",
-            "--data",
-            help="Text: file, folder, pattern, or a built-in sample (docstrings, town). Repeatable; en=PATH sets the "
-            "language.",
-        ),
-    ],
+    corpus: Annotated[list[str], typer.Option("--corpus", "--data", help=CORPUS_HELP)],
     models: Annotated[
         list[str] | None, typer.Argument(help="Model directories to compare as they are, without training.")
     ] = None,

@@ -77,23 +77,18 @@ def finetune(
         columns=parse_columns(columns),
         settings=settings,
     )
-    for opened in open_finetuning(model, runs, resume=resume, **options):
-        _describe(opened.session)
-        code = run_session(opened, "finetune", model)
+    for session in open_finetuning(model, runs, resume=resume, **options):
+        _describe(session)
+        code = run_session(session, "finetune", model)
         if code:
             if len(runs) > 1:
                 report("or resume it and the runs that remain: the whole command with --resume")
             return code
-        _conclude(opened.session)
+        _conclude(session)
     if len(runs) > 1:
         rows = [
-            [
-                str(metric.num_labels or "all"),
-                metric.name.replace("_", " "),
-                f"{metric.mean:.4f}",
-                f"{metric.deviation:.4f}",
-            ]
-            for metric in summarize(out, runs)
+            [str(one.num_labels or "all"), one.name.replace("_", " "), f"{one.mean:.4f}", f"{one.deviation:.4f}"]
+            for one in summarize(out, runs)
         ]
         print_table(rows, header=["labels", "metric", "mean", "deviation"])
     suggest("predict {} FILE", runs[-1].folder)

@@ -82,7 +82,7 @@ def pretrain(
         print(f"time        about {format_clock(estimate.seconds)} after the corpus is tokenized")
         report("nothing was written; run the command without --dry-run to train")
         return 0
-    opened = open_pretraining(
+    session = open_pretraining(
         family, out=out, **options, resume=resume, watch=partial(reading_bar, "reading the corpus")
     )
-    return run_pretraining(opened, "pretrain", family)
+    return run_pretraining(session, "pretrain", family)

@@ -8,16 +8,15 @@ from polyseme.cli.progress import TrainingBar
 from polyseme.system.formatting import format_count, format_number_of
 
 if TYPE_CHECKING:
-    from polyseme.api import OpenedRun
     from polyseme.training.pretraining import PretrainingSession
     from polyseme.training.session import TrainingSession
 
 
-def run_session(opened: "OpenedRun[Any]", *command: str) -> int:
+def run_session(session: "TrainingSession", *command: str) -> int:
     """Train with a progress bar until the end or the first signal; return the exit code."""
     from polyseme.system.signals import graceful_shutdown
 
-    session, saved = opened.session, True
+    saved = True
     with graceful_shutdown() as shutdown, TrainingBar(session.total_steps, first=session.resumed_at) as bar:
         for progress in session.steps():
             bar.update(progress, session.total_steps)
@@ -29,7 +28,7 @@ def run_session(opened: "OpenedRun[Any]", *command: str) -> int:
         report(f"stopped at step {progress.step.number:,} {outcome}; resume with:")
         report(f"  {shlex.join(['polyseme', *command, '--out', str(session.folder), '--resume'])}")
         return 128 + shutdown.signal
-    opened.finish()
+    session.finish()
     return 0
 
 
@@ -41,13 +40,12 @@ def describe_resumption(session: "TrainingSession") -> str:
     return f"{line}; the budget is now {session.recipe.training.budget} instead of {session.previous_budget}"
 
 
-def run_pretraining(opened: "OpenedRun[PretrainingSession]", *command: str) -> int:
+def run_pretraining(session: "PretrainingSession", *command: str) -> int:
     """Run a pretraining session; print its size before, and the next command to try after it."""
     from polyseme.training.usage_example import find_usage_example
 
-    session = opened.session
     _describe(session)
-    code = run_session(opened, *command)
+    code = run_session(session, *command)
     if not code:
         report_saved(session.folder, session.encoder)
         example = find_usage_example(session.recipe, session.tokenizer)
