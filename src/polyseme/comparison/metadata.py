@@ -37,11 +37,13 @@ def comparison_row(
 ) -> Row:
     """The row that describes the comparison."""
     sizes = count_splits(split) if split else {}
-    units = ("documents", "characters", "words") if sizes else ()
     return {
         "row": "comparison",
         "corpus": " ".join(_file_name(path) for path in settings.corpus),
-        **{unit: {name: getattr(size, unit) for name, size in sizes.items()} for unit in units},
+        **{
+            unit: {name: getattr(sizes[name], unit) for name in sizes} or None
+            for unit in ("documents", "characters", "words")
+        },
         "budget": settings.budget if settings.families else None,
         "processor_seconds": settings.processor_seconds if settings.families else None,
         "cores": settings.cores,

@@ -7,8 +7,8 @@ evaluation suites without training data.
 
 import statistics
 import tomllib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -82,11 +82,7 @@ class EvaluationData:
     """Labelled datasets, and the folders of evaluation suites by suite."""
 
     datasets: list[LabelledDataset] = field(default_factory=list)
-    suites: dict[str, list[Path]] = field(default_factory=dict)
-
-    def add_suite(self, name: str, paths: Iterable[Path]) -> None:
-        """Add paths to the suite whose folders have this name, such as minimal_pairs."""
-        self.suites.setdefault(SUITES[name], []).extend(paths)
+    suites: defaultdict[str, list[Path]] = field(default_factory=lambda: defaultdict(list))
 
 
 def find_datasets(path: str, *, seed: int) -> EvaluationData:
@@ -104,7 +100,7 @@ def find_datasets(path: str, *, seed: int) -> EvaluationData:
     for name, values in listed.items():  # paths are relative to the file that lists them
         if name in SUITES and isinstance(values, str | list):
             paths = [values] if isinstance(values, str) else values
-            data.add_suite(name, (source.parent / str(file) for file in paths))
+            data.suites[SUITES[name]] += [source.parent / str(file) for file in paths]
             continue
         if not isinstance(values, dict):
             raise ConfigError(f"{path}: {name} is not a dataset; {_FORMAT}")
@@ -123,7 +119,7 @@ def _search_folder(folder: Path, seed: int) -> EvaluationData:
         names = {part.removesuffix("_zh") for part in (*inside, folder.name)}
         if not names.isdisjoint(SUITES):
             if (name := place.name.removesuffix("_zh")) in SUITES:
-                data.add_suite(name, [place])
+                data.suites[SUITES[name]].append(place)
             continue
         if not names.isdisjoint(_SKIPPED_FOLDERS):
             continue

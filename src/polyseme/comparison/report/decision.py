@@ -30,37 +30,25 @@ class Use:
     key: str
     name: str
     phrase: str  # follows "for"
-    suites: tuple[str, ...] = ()  # besides the tasks whose spec names this use
+    suite: str = ""  # besides the tasks whose spec names this use
     scales: tuple[str, ...] = ()  # of likelihoods, in order of preference
 
     def includes(self, measurement: Measurement) -> bool:
         """Whether a measurement is evidence for this use."""
         if measurement.kind in TASKS:
             return TASKS[measurement.kind].use == self.key
-        return measurement.kind in self.suites and (not self.scales or measurement.metric in self.scales)
+        return measurement.metric in self.scales if measurement.kind == "likelihood" else measurement.kind == self.suite
 
 
 USES = (
-    Use(key="similarity", name="Semantic similarity and search", phrase="semantic search", suites=("words",)),
+    Use(key="similarity", name="Semantic similarity and search", phrase="semantic search", suite="words"),
     Use(key="classification", name="Text classification", phrase="text classification"),
     Use(key="sequence_labelling", name="Sequence labelling", phrase="sequence labelling"),
     Use(key="pair_classification", name="Sentence-pair classification", phrase="sentence-pair classification"),
     Use(key="question_answering", name="Question answering", phrase="question answering"),
-    Use(
-        key="generation",
-        name="Text generation",
-        phrase="text generation",
-        suites=("likelihood",),
-        scales=("causal", "bidirectional"),
-    ),
-    Use(
-        key="masked_prediction",
-        name="Masked-token prediction",
-        phrase="masked-token prediction",
-        suites=("likelihood",),
-        scales=("masked",),
-    ),
-    Use(key="senses", name="Word sense disambiguation", phrase="word sense disambiguation", suites=("senses",)),
+    Use(key="generation", name="Text generation", phrase="text generation", scales=("causal", "bidirectional")),
+    Use(key="masked_prediction", name="Masked-token prediction", phrase="masked-token prediction", scales=("masked",)),
+    Use(key="senses", name="Word sense disambiguation", phrase="word sense disambiguation", suite="senses"),
 )
 
 

@@ -97,15 +97,14 @@ def _title(results: ResultsView) -> str:
 def _header(results: ResultsView) -> str:
     of = results.comparison
     words, budget = get_number(of.get("words", {}), "train"), get_text(of, "budget")
-    seconds, cores = get_number(of, "processor_seconds"), get_number(of, "cores")
-    parts = [f"{len(results.families)} famil{'y' if len(results.families) == 1 else 'ies'}"]
-    parts += [] if words is None else [f"{format_count(words)} words of training text"]
-    if budget:
-        on = f" on {cores:.0f} core{'s' * (cores != 1)}" if cores else ""
-        parts.append(f"{truncate(format_budget(budget), 40)} per family{on}")
-    elif seconds is not None:
-        parts.append(f"{seconds:,.0f} processor seconds per family")
-    parts += [truncate(get_text(of, "date"), 30)]
+    cores = get_number(of, "cores")
+    on = f" on {cores:.0f} core{'s' * (cores != 1)}" if cores else ""
+    parts = [
+        f"{len(results.families)} famil{'y' if len(results.families) == 1 else 'ies'}",
+        "" if words is None else f"{format_count(words)} words of training text",
+        f"{truncate(format_budget(budget), 40)} per family{on}" if budget else "",
+        truncate(get_text(of, "date"), 30),
+    ]
     line = " · ".join(escape(part) for part in parts if part)
     return f'<h1>{escape(_title(results))}</h1><p class="faint">{line}</p>'
 
@@ -165,12 +164,12 @@ def _pareto(results: ResultsView) -> str:
     costs = [cost for cost in COSTS if any(get_number(row, cost.key) is not None for row in rows)]
     if not qualities or not costs:
         return ""
-    charts = []
-    for row, quality in enumerate(qualities):
-        for column, cost in enumerate(costs):
-            hidden = "" if row == column == 0 else " hidden"
-            chart = draw_pareto_front(results, quality, cost)
-            charts.append(f'<div data-chart="{row} {column}"{hidden}>{chart}</div>')
+    charts = [
+        f'<div data-chart="{row} {column}"{" hidden" * (row + column > 0)}>'
+        f"{draw_pareto_front(results, quality, cost)}</div>"
+        for row, quality in enumerate(qualities)
+        for column, cost in enumerate(costs)
+    ]
     quality_options = "".join(f'<option value="{row}">{escape(one.name)}</option>' for row, one in enumerate(qualities))
     cost_options = "".join(f'<option value="{column}">{escape(one.name)}</option>' for column, one in enumerate(costs))
     return (
@@ -238,7 +237,7 @@ def _senses(results: ResultsView, maps: str) -> str:
 
 def _reproduction(results: ResultsView) -> str:
     failures = "".join(
-        f"<li>{escape(family_name(row['family']))}, {escape_text(get_text(row, 'stage') or 'unknown stage', 40)}: "
+        f"<li>{escape(family_name(row['family']))}, {escape_text(row['stage'], 40)}: "
         f"{escape_text(get_text(row, 'message'), 500)}</li>"
         for row in results.of["failure"]
     )

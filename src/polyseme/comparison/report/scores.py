@@ -145,9 +145,9 @@ def suite_measurements(results: ResultsView) -> Iterator[Measurement]:
     for suite, scale, name in sorted(groups, key=lambda key: (ranks[key], key)):
         by_family = groups[suite, scale, name]
         scores = {family: _suite_score(suite, row) for family, row in by_family.items()}
-        excluded: dict[str, str] = {}
-        if suite in ("words", "analogies"):
-            scores, excluded = _with_coverage(scores)
+        # Families whose vocabulary covers too few items are not comparable.
+        most = max(score.count or 0.0 for score in scores.values()) if suite in ("words", "analogies") else 0.0
+        rare = [family for family, score in scores.items() if (score.count or most) < _MIN_COVERAGE * most]
         title = " · ".join(filter(None, [SUITES.get(suite, suite), name]))
         lower = suite == "likelihood" or any(row.get("better") == "lower" for row in by_family.values())
         yield Measurement(
@@ -155,10 +155,10 @@ def suite_measurements(results: ResultsView) -> Iterator[Measurement]:
             kind=suite,
             metric=scale,
             sign=-1 if lower else 1,
-            scores=scores,
+            scores={family: score for family, score in scores.items() if family not in rare},
             baseline=_suite_baseline(results, suite, scores),
             description=name,
-            excluded=excluded,
+            excluded=dict.fromkeys(rare, LOW_COVERAGE),
         )
 
 
@@ -256,13 +256,6 @@ def _suite_score(suite: str, row: Row) -> FamilyScore:
     if error is None and suite != "likelihood":
         error = sampling_error("spearman" if suite == "words" else "accuracy", value, count)
     return FamilyScore(value=value, standard_error=error, count=count, outcomes=row.get("outcomes", ()))
-
-
-def _with_coverage(scores: Mapping[str, FamilyScore]) -> tuple[dict[str, FamilyScore], dict[str, str]]:
-    """Exclude families whose vocabulary covers too few items to be comparable."""
-    most = max((score.count or 0.0 for score in scores.values()), default=0.0)
-    covered = {family: score for family, score in scores.items() if (score.count or most) >= _MIN_COVERAGE * most}
-    return covered, {family: LOW_COVERAGE for family in scores if family not in covered}
 
 
 def _suite_baseline(results: ResultsView, suite: str, scores: Mapping[str, FamilyScore]) -> float | None:

@@ -245,10 +245,7 @@ def _limitations(results: ResultsView, decisions: Sequence[Decision]) -> list[st
         for one in decisions
         if one.measurements and one.family is None
     ]
-    failed: dict[str, str] = {}
-    for row in results.of["failure"]:
-        message = get_text(row, "message") or get_text(row, "stage") or "unknown reason"
-        failed[row["family"]] = truncate(message, 200)
+    failed = {row["family"]: truncate(row.get("message") or row["stage"], 200) for row in results.of["failure"]}
     limits += [f"{family_name(family)} failed: {message}" for family, message in failed.items()]
     waiting = [family for family in results.families if family not in results.trained and family not in failed]
     if waiting:

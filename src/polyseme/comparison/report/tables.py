@@ -149,26 +149,27 @@ def draw_commands(results: ResultsView) -> str:
 def list_settings(results: ResultsView) -> list[tuple[str, str]]:
     """Data, budget, tasks, hardware and versions, as pairs of a name and a description."""
     of = results.comparison
-    settings = [("corpus", truncate(get_text(of, "corpus"), 300))]
-    for unit in ("documents", "words", "characters"):
-        counts = of.get(unit, {})
-        of_splits = (_format(get_number(counts, split), "{:,.0f} " + split) for split in ("train", "dev", "test"))
-        settings.append((unit, _join(*of_splits)))
-    seconds = get_number(of, "processor_seconds")
-    cores = _format(get_number(of, "cores"), "{:.0f} cores")
-    spent = "" if seconds is None else f"{format_duration(seconds)} of processor time per family"
-    same = "the same {:,.0f} characters of the test text for all families"
     machine, versions = of.get("machine", {}), of.get("versions", {})
-    threads = _format(get_number(machine, "threads"), "{:.0f} threads")
-    memory = get_number(machine, "memory_bytes")
-    memory_text = "" if memory is None else f"{format_bytes(memory)} of memory"
-    settings += [
+    sizes = {
+        unit: [_format(of.get(unit, {}), split, "{:,.0f} " + split) for split in ("train", "dev", "test")]
+        for unit in ("documents", "words", "characters")
+    }
+    cores = _format(of, "cores", "{:.0f} cores")
+    spent = _format(of, "processor_seconds", "{} of processor time per family", format_duration)
+    threads = _format(machine, "threads", "{:.0f} threads")
+    memory = _format(machine, "memory_bytes", "{} of memory", format_bytes)
+    settings = [
+        ("corpus", truncate(get_text(of, "corpus"), 300)),
+        *((unit, _join(*counts)) for unit, counts in sizes.items()),
         ("budget", _join(truncate(get_text(of, "budget"), 40), cores, spent)),
-        ("likelihood", _format(get_number(of, "scored_characters"), same)),
+        (
+            "likelihood",
+            _format(of, "scored_characters", "the same {:,.0f} characters of the test text for all families"),
+        ),
         ("SHA-256 of this text", truncate(get_text(of, "scored_sha256"), 64)),
         *((f"task {truncate(task, 60)}", _describe_task(row)) for task, row in results.tasks.items()),
-        ("seeds", _format(get_number(of, "seeds"), "{:.0f} for tasks; models are trained once")),
-        ("machine", _join(truncate(get_text(machine, "processor"), 80), threads, memory_text)),
+        ("seeds", _format(of, "seeds", "{:.0f} for tasks; models are trained once")),
+        ("machine", _join(truncate(get_text(machine, "processor"), 80), threads, memory)),
         ("versions", _join(*(truncate(f"{key} {one}", 60) for key, one in versions.items()))),
         ("date", truncate(get_text(of, "date"), 30)),
     ]
@@ -180,15 +181,17 @@ def _describe_task(row: Row) -> str:
         truncate(get_text(row, "kind"), 20),
         truncate(get_text(row, "about"), 200),
         truncate(metric_name(get_text(row, "metric")), 30),
-        _format(get_number(row, "train"), "{:,.0f} training examples"),
-        _format(get_number(row, "test"), "{:,.0f} test examples"),
+        _format(row, "train", "{:,.0f} training examples"),
+        _format(row, "test", "{:,.0f} test examples"),
         "derived from the corpus" if row.get("derived") else "",
         separator="; ",
     )
 
 
-def _format(value: float | None, template: str) -> str:
-    return "" if value is None else template.format(value)
+def _format(row: Row, key: str, template: str, formatted: Callable[[float], object] = float) -> str:
+    """The number of a field in a template; empty if there is none."""
+    value = get_number(row, key)
+    return "" if value is None else template.format(formatted(value))
 
 
 def _join(*parts: str, separator: str = ", ") -> str:
