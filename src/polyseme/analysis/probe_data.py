@@ -12,7 +12,7 @@ from torch import Tensor
 
 from polyseme.datasets.edge_probing import ProbingSentence, read_sentences
 from polyseme.errors import DataError
-from polyseme.tasks.metrics import marks_entities
+from polyseme.tasks.metrics import Counts, marks_entities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,14 +103,14 @@ class LabelSet:
 
     def score(self, predictions: Tensor, targets: Sequence[Sequence[str]]) -> float:
         """Micro-F1 over all targets."""
-        gold = self.to_matrix(targets)
-        num_gold = sum(len(set(labels)) for labels in targets)
-        if self.outside is not None:
-            num_gold -= int(gold[:, self.outside].sum())
-            counted = [id for id in range(len(self.names)) if id != self.outside]
-            gold, predictions = gold[:, counted], predictions[:, counted]
-        total = int(predictions.sum()) + num_gold
-        return 2 * int((predictions & gold).sum()) / total if total else 0.0
+        counted = [id for id in range(len(self.names)) if id != self.outside]
+        gold, predictions = self.to_matrix(targets)[:, counted], predictions[:, counted]
+        outside = None if self.outside is None else self.names[self.outside]
+        return Counts(
+            num_correct=int((predictions & gold).sum()),
+            num_predicted=int(predictions.sum()),
+            num_gold=sum(len({*labels} - {outside}) for labels in targets),
+        ).f1
 
     def majority_baseline(self, train: Tensor, targets: Sequence[Sequence[str]]) -> float:
         """The score of predicting the most frequent training label(s) for every target."""

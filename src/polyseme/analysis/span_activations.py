@@ -74,7 +74,7 @@ def cache_layers(
     one_hot = encoder.tokens.embedding_dim == 0  # computed from the ids, without stored vectors
     layers: list[list[NDArray[Any]]] = [[] for _ in encoder.widths]
     spans: list[dict[str, SpanIndex]] = []
-    num_tokens = train_tokens = num_encoded = 0
+    num_tokens = train_tokens = 0
     per_block = max(1, min(256, _BLOCK_BYTES // (4 * _TYPICAL_TOKENS * sum(encoder.widths))))
     for start in range(0, len(sentences), per_block):
         block = sentences[start : start + per_block]
@@ -85,11 +85,10 @@ def cache_layers(
                 vectors = layer[selected]
                 parts.append(vectors.argmax(1) if one_hot else vectors.clip(-_MAX_HALF, _MAX_HALF).astype(np.float16))
             num_tokens += len(selected)
-            num_encoded += 1
-            if num_encoded == num_train:
+            if len(spans) == num_train:
                 train_tokens = num_tokens
         if start == 0:
-            _check_memory(layers, num_encoded, len(sentences))
+            _check_memory(layers, len(spans), len(sentences))
     if one_hot:
         types, type_ids = np.unique(np.concatenate(layers[0]), return_inverse=True)
         return ActivationCache([torch.from_numpy(type_ids)], [max(1, len(types))]), spans

@@ -165,7 +165,7 @@ def _dependency_targets(words: Sequence[_Word], spans: Sequence[Span]) -> Iterat
 
 
 def _read_edges(file: Path) -> Iterator[ProbingSentence]:
-    num_spans = 0
+    num_spans: set[int] = set()
     for row, values in FileReader(file).records():
         record = Record(file, row, values, {})
         if isinstance(text := record.value("text"), list):
@@ -177,10 +177,9 @@ def _read_edges(file: Path) -> Iterator[ProbingSentence]:
         if not isinstance(targets, list):
             raise record.error("no list of targets", 'write "targets": [{"span1": [0, 1], "label": …}]')
         parsed = [_parse_target(record, target, words) for target in targets]
-        for target in parsed:
-            num_spans = num_spans or len(target.spans)
-            if len(target.spans) != num_spans:
-                raise record.error("some targets have one span and some two", "give the same number to all targets")
+        num_spans |= {len(target.spans) for target in parsed}
+        if len(num_spans) > 1:
+            raise record.error("some targets have one span and some two", "give the same number to all targets")
         yield ProbingSentence(text=text, targets={"edges": parsed})
 
 

@@ -168,24 +168,22 @@ def _tokenize(
     examples: Sequence[Example], tokenizer: "Tokenizer", max_length: int, uses_characters: bool
 ) -> TokenizationStats:
     unknown = None if uses_characters else tokenizer.specials.unknown
-    texts = list(dict.fromkeys(text for example in examples for text in example.sequence_texts))
-    counts: dict[str, tuple[int, int]] = {}  # all tokens, unknown tokens
+    all_texts = [text for example in examples for text in example.sequence_texts]
+    texts = list(dict.fromkeys(all_texts))
+    num_tokens, num_unknown = dict[str, int](), dict[str, int]()
     for start in range(0, len(texts), _BATCH_SIZE):
         batch = texts[start : start + _BATCH_SIZE]
         for text, ids in zip(batch, tokenizer.encode_ids(batch), strict=True):
-            counts[text] = len(ids), int((ids == unknown).sum())
-    lengths = []
-    num_tokens = num_unknown = 0
-    for example in examples:
-        parts = [counts[text] for text in example.sequence_texts]
-        length = sum(num for num, _ in parts)
-        num_tokens += length
-        num_unknown += sum(num for _, num in parts)
+            num_tokens[text], num_unknown[text] = len(ids), int((ids == unknown).sum())
+    lengths = [
         # Most families put one special token before the texts and one after each of them.
-        lengths.append(length + len(example.inputs) + 1)
+        sum(num_tokens[text] for text in example.sequence_texts) + len(example.inputs) + 1
+        for example in examples
+    ]
     return TokenizationStats(
         lengths=Distribution.of(lengths),
-        unknown_fraction=num_unknown / max(1, num_tokens),
+        unknown_fraction=sum(num_unknown[text] for text in all_texts)
+        / max(1, sum(num_tokens[text] for text in all_texts)),
         too_long=[example for example, length in zip(examples, lengths, strict=True) if length > max_length],
     )
 
@@ -200,9 +198,8 @@ def _check_rows(report: QualityReport) -> Findings:
         yield True, len(rows), f"are invalid: {problem} ({_shorten(places)}); {remedy}"
     tolerated = _TOLERATED_ROWS * len(report.examples)
     if report.damaged:
-        places = [_row_of(example) for example in report.damaged]
-        message = f"contain undecodable bytes ({_shorten(places)}); save the file as UTF-8"
-        yield len(places) > tolerated, len(places), message
+        message = f"contain undecodable bytes ({_shorten(map(_row_of, report.damaged))}); save the file as UTF-8"
+        yield len(report.damaged) > tolerated, len(report.damaged), message
     if report.contradicting:
         message = f"have the text of an earlier row with another label ({_list(report.contradicting)}); correct one"
         yield len(report.contradicting) > tolerated, len(report.contradicting), message

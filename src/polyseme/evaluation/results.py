@@ -43,6 +43,7 @@ def macro_average(name: str, results: Sequence[MetricResult], *, section: str = 
     """Average the sets that have a value; the standard error is that of independent samples within fixed sets."""
     scored = [(result.value, result.standard_error) for result in results if result.value is not None]
     errors = [error for _, error in scored if error is not None]
+    outcomes = [[value for value in result.outcomes if value is not None] for result in results]
     return MetricResult(
         name=name,
         section=section,
@@ -51,14 +52,8 @@ def macro_average(name: str, results: Sequence[MetricResult], *, section: str = 
         standard_error=math.hypot(*errors) / len(scored) if len(errors) == len(scored) > 0 else None,
         num_scored=sum(result.num_scored for result in results),
         num_items=sum(result.num_items for result in results),
-        outcomes=_macro_outcomes(results),
+        outcomes=jackknife_strata([(1 / len(results), values) for values in outcomes]) if all(outcomes) else [],
     )
-
-
-def _macro_outcomes(results: Sequence[MetricResult]) -> list[float]:
-    """The pseudo-values of all items of sets whose means are averaged; none if a set has none."""
-    outcomes = [[value for value in result.outcomes if value is not None] for result in results]
-    return jackknife_strata([(1 / len(results), values) for values in outcomes]) if all(outcomes) else []
 
 
 def perplexity_result(mean: MetricResult) -> MetricResult:

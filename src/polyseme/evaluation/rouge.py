@@ -16,14 +16,9 @@ _WORD = re.compile(rf"[{IDEOGRAPHS}]|[^\W_{IDEOGRAPHS}]+")
 def rouge(reference: str, prediction: str) -> dict[str, float]:
     """ROUGE-1, -2 and -L of a summary."""
     expected, actual = _WORD.findall(reference.lower()), _WORD.findall(prediction.lower())
-    longest = Counts(
-        num_correct=_common_subsequence_length(expected, actual), num_predicted=len(actual), num_gold=len(expected)
-    )
-    return {
-        "rouge-1": _ngram_f1(expected, actual, 1),
-        "rouge-2": _ngram_f1(expected, actual, 2),
-        "rouge-l": longest.f1,
-    }
+    scores = {f"rouge-{n}": _ngram_f1(expected, actual, n) for n in (1, 2)}
+    length = _common_subsequence_length(expected, actual)
+    return {**scores, "rouge-l": Counts(num_correct=length, num_predicted=len(actual), num_gold=len(expected)).f1}
 
 
 def _ngram_f1(expected: Sequence[str], actual: Sequence[str], n: int) -> float:

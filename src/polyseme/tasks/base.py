@@ -102,5 +102,5 @@ def _features(config: FineTuningConfig, encoder: Encoder) -> Features:
         )
     # Vectors without context get a network that adds it.
     if config.method == "frozen" or encoder.context == "none":
-        return BiLstm(encoder, config.width, config.dropout)
+        return BiLstm(encoder.widths[-1], config.width, config.dropout)
     return TopLayer(encoder)

@@ -57,15 +57,11 @@ class TopLayer(Features):
 class BiLstm(Features):
     """A bidirectional LSTM on the top layer."""
 
-    def __init__(self, encoder: Encoder, width: int, dropout: float) -> None:
+    def __init__(self, input_width: int, width: int, dropout: float) -> None:
         super().__init__()
         self.width, self.pooled_width = 2 * width, 4 * width
-        self.lstm = bidirectional_lstm(self.input_width(encoder), width)
+        self.lstm = bidirectional_lstm(input_width, width)
         self.drop = Dropout(dropout)
-
-    def input_width(self, encoder: Encoder) -> int:
-        """Width of the LSTM's inputs."""
-        return encoder.widths[-1]
 
     def inputs(self, encoded: Encoded) -> Tensor:
         """Inputs of the LSTM, (B, T, input width)."""
@@ -82,15 +78,12 @@ class ScalarMixLstm(BiLstm):
     """A bidirectional LSTM on layer 0 and a scalar mix of all layers: [x; ELMo] (Peters et al., 2018, section 3.3)."""
 
     def __init__(self, encoder: Encoder, width: int, dropout: float, penalty: float) -> None:
-        super().__init__(encoder, width, dropout)
+        super().__init__(encoder.widths[0] + encoder.widths[-1], width, dropout)
         self.mix = ScalarMix(len(encoder.widths))
         self.strength = penalty
         # Layers of other widths are projected to that of the top layer.
         top = encoder.widths[-1]
         self.fit = nn.ModuleList(nn.Identity() if wide == top else nn.Linear(wide, top) for wide in encoder.widths)
-
-    def input_width(self, encoder: Encoder) -> int:
-        return encoder.widths[0] + encoder.widths[-1]
 
     def inputs(self, encoded: Encoded) -> Tensor:
         layers = [fit(layer) for fit, layer in zip(self.fit, encoded.layers, strict=True)]
