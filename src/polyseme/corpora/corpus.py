@@ -21,14 +21,10 @@ class Corpus:
         self.files = [file for path in paths for file in _find_files(str(path))]
         if not self.files:
             raise DataError("no corpus was named; give a file, a folder or a pattern such as 'text/*.txt'")
+        self.languages: list[Corpus] = [self]  # one corpus for each
         self.num_documents = 0  # of the last pass, without empty ones
         self.bytes_read = 0
         self._fingerprint = ""
-
-    @property
-    def languages(self) -> list["Corpus"]:
-        """One corpus per language."""
-        return [self]
 
     @property
     def num_bytes(self) -> int:

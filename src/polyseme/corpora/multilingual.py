@@ -49,11 +49,7 @@ class MultilingualCorpus(Corpus):
     def __init__(self, corpora: Mapping[str, Corpus]) -> None:
         self.language_names = list(corpora)
         self.files = [file for corpus in corpora.values() for file in corpus.files]
-        self._corpora = list(corpora.values())
-
-    @property
-    def languages(self) -> list[Corpus]:
-        return self._corpora
+        self.languages = list(corpora.values())
 
     @property
     def bytes_read(self) -> int:  # type: ignore[override]

@@ -1,16 +1,14 @@
 """Sentence splitting of Latin, Chinese, Japanese and Korean scripts and their mixtures."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from polyseme.arrays import Integers
-    from polyseme.corpora.utf16_text import Utf16Text
+import numpy as np
+
+from polyseme.arrays import Integers
+from polyseme.corpora.utf16_text import Utf16Text
 
 MAX_SENTENCE_LENGTH = 10_000  # characters
 
@@ -23,17 +21,13 @@ def split_sentences(document: str) -> list[str]:
 
     White space belongs to the sentence that follows it, as byte-level tokenizers expect.
     """
-    from polyseme.corpora.utf16_text import Utf16Text
-
     text, _ = split_documents(Utf16Text.of([document]))
     return [document[start:end] for start, end in pairwise(text.character_offsets(text.bounds).tolist())]
 
 
 def split_documents(documents: Utf16Text) -> tuple[Utf16Text, Integers]:
     """Split documents into sentences; return the text segmented by sentence and the sentences per document."""
-    import numpy as np
-
-    from polyseme.corpora.sentence_boundaries import find_sentence_boundaries
+    from polyseme.corpora.sentence_boundaries import find_sentence_boundaries  # numba takes a while to import
 
     bounds = find_sentence_boundaries(documents.units, documents.bounds)
     long = np.flatnonzero(np.diff(bounds) > MAX_SENTENCE_LENGTH)

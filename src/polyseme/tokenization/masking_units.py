@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from importlib.metadata import version
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -105,10 +106,7 @@ class MaskingUnits:
                 if match.lastindex is None:
                     spans.append(match.span())
                 else:
-                    begin = match.start()
-                    for word in self.segment(match[0]):
-                        spans.append((begin, begin + len(word)))
-                        begin += len(word)
+                    spans += pairwise(accumulate(map(len, self.segment(match[0])), initial=match.start()))
             if start < end:
                 spans.append((start, end))
             place = end

@@ -355,12 +355,9 @@ class Tokenizer:
 
 def _truncate(parts: list[_EncodedText], room: int) -> None:
     """Truncate the longer of two texts, and then both."""
-    lengths = sorted(len(ids) for ids, _ in parts)
-    shorter, longer = (0, *lengths)[-2:]
-    if shorter + longer > room:
-        longer = max(shorter, room - shorter)
-    if shorter + longer > room:  # halves, the odd token to the longer, as in transformers
-        shorter, longer = room // 2, room - room // 2
+    shorter, longer = (0, *sorted(len(ids) for ids, _ in parts))[-2:]
+    shorter = min(shorter, room // 2)  # the odd token goes to the longer, as in transformers
+    longer = min(longer, room - shorter)
     first_is_longer = len(parts) == 1 or len(parts[0][0]) > len(parts[1][0])
     for (ids, offsets), length in zip(parts, (longer, shorter) if first_is_longer else (shorter, longer), strict=False):
         del ids[length:], offsets[length:]

@@ -1,5 +1,6 @@
 """Training of vocabularies, and the normalization and pre-tokenization pipeline of each kind of tokenizer."""
 
+import functools
 import json
 import re
 from collections import Counter
@@ -66,6 +67,14 @@ def build_pipeline(config: TokenizerConfig, model: models.Model) -> tokenizers.T
             backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), characters])
             backend.decoder = decoders.Fuse()
     return backend
+
+
+@functools.cache
+def byte_alphabet() -> list[str]:
+    """The character of each byte in a byte-level vocabulary: itself if printable, or one from U+0100 on."""
+    characters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    others = (character for character in characters if ord(character) > 255)
+    return [chr(byte) if chr(byte) in characters else next(others) for byte in range(256)]
 
 
 def is_word_splitter(pre_tokenizer: pre_tokenizers.PreTokenizer) -> bool:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -58,24 +59,15 @@ class WordSegmentation:
         """Segment a text; return it with the offsets of the inserted spaces."""
         if self.segmenter == "none" or text.isascii():
             return text, np.zeros(0, np.int64)
-        parts: list[str] = []
-        spaces: list[int] = []
-        length = end = 0
+        cuts: list[int] = []  # offsets in the text
         for run in _IDEOGRAPH_RUN.finditer(text):
-            parts.append(text[end : run.start()])
-            length += run.start() - end
-            end = run.end()
             # A run beside an underscore is one word of a phrase and stays with the others: 人工_智能.
             joined_before, joined_after = text.endswith("_", 0, run.start()), text.startswith("_", run.end())
             words = [run[0]] if joined_before or joined_after else self._split_run(run[0])
-            for number, word in enumerate([*words, ""]):
-                if (number or not joined_before) and (word or not joined_after):
-                    parts.append(" ")
-                    spaces.append(length)
-                    length += 1
-                parts.append(word)
-                length += len(word)
-        return "".join([*parts, text[end:]]), np.array(spaces, np.int64)
+            bounds = [*accumulate(map(len, words), initial=run.start())]
+            cuts += bounds[joined_before : len(bounds) - joined_after]
+        parts = [text[start:end] for start, end in pairwise([0, *cuts, len(text)])]
+        return " ".join(parts), np.array(cuts, np.int64) + np.arange(len(cuts))
 
 
 def choose_segmenter(name: str, *, group: str = "data") -> str:

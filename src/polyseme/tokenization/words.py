@@ -5,6 +5,7 @@ import re
 from polyseme.corpora.scripts import SEGMENTED_IDEOGRAPHS
 from polyseme.tokenization.masking_units import WORD, MaskingUnits, MaskingUnitsConfig
 from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.tokenization.training import byte_alphabet
 from polyseme.tokenization.word_segmentation import choose_segmenter
 
 MASK = "[MASK]"
@@ -20,9 +21,9 @@ def token_text(tokenizer: Tokenizer, id: int) -> str:
     """
     token = tokenizer.token(id)
     text = tokenizer.decode([id]) or token
-    if _REPLACEMENT not in text or not all(character in _BYTES for character in token):
+    if _REPLACEMENT not in text or not {*token} <= {*byte_alphabet()}:
         return token if text == _REPLACEMENT else text  # in vocabularies with byte fallback the name is <0xE5>
-    return _decode(bytes(_BYTES[character] for character in token))
+    return _decode(bytes(map(byte_alphabet().index, token)))
 
 
 def _decode(data: bytes) -> str:
@@ -33,13 +34,6 @@ def _decode(data: bytes) -> str:
         while end < len(data) and data[end] & 0xC0 == 0x80:  # more bytes of the same character
             end += 1
         return f"{data[:start].decode()}<{data[start:end].hex(' ').upper()}>{_decode(data[end:])}"
-
-
-def _byte_characters() -> dict[str, int]:
-    """The byte that each character of a byte-level vocabulary stands for (Radford et al., 2019)."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(0x100) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(0x100 + n): byte for n, byte in enumerate(others)}
 
 
 def find_words(text: str) -> list[tuple[int, int]]:
@@ -78,6 +72,3 @@ def mask_word(text: str, tokenizer: Tokenizer) -> str | None:
         return None
     _, length, place, num_tokens = max(candidates)
     return f"{text[:-place]}{MASK * num_tokens}{text[length - place :]}"
-
-
-_BYTES = _byte_characters()

@@ -4,6 +4,7 @@ One table has the kind of every code unit, another whether to split between two 
 which releases the interpreter lock.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -58,10 +59,8 @@ class PretokenBoundaries:
     @classmethod
     def of_words(cls, added: list[str], ideographs: str) -> Self:
         """BERT: white space gives no tokens, punctuation marks and ideographs are tokens of their own."""
-        kinds = np.full(NUM_CODE_UNITS, _OTHER, np.uint8)
-        kinds[character_class(PUNCTUATION + ideographs)] = _PUNCTUATION
-        kinds[character_class("_")] = _OTHER  # a word tokenizer does not split new_york
-        kinds[character_class(r" \n")] = _WHITE_SPACE
+        # A word tokenizer does not split new_york.
+        kinds = _code_unit_kinds({PUNCTUATION + ideographs: _PUNCTUATION, "_": _OTHER, r" \n": _WHITE_SPACE})
         relations = np.full((8, 8), _SPLIT, np.uint8)
         relations[_OTHER, _OTHER] = relations[_WHITE_SPACE, _WHITE_SPACE] = _JOIN
         return cls(kinds=kinds, relations=relations.ravel(), drops_white_space=True, added=added)
@@ -69,14 +68,9 @@ class PretokenBoundaries:
     @classmethod
     def of_bytes(cls, added: list[str], merges: MergeBoundaries | None) -> Self:
         """GPT-2: runs of alphabetic characters, digits or punctuation, each with the space before it."""
-        kinds = np.full(NUM_CODE_UNITS, _OTHER, np.uint8)
-        kinds[character_class(ALPHABETIC)] = _ALPHABETIC
-        kinds[character_class(STABLE_IDEOGRAPHS)] = _IDEOGRAPH
-        kinds[character_class("0-9")] = _DIGIT
-        kinds[character_class(PUNCTUATION)] = _PUNCTUATION
-        kinds[character_class("'")] = _APOSTROPHE
-        kinds[character_class(WHITE_SPACE)] = _WHITE_SPACE
-        kinds[character_class(" ")] = _SPACE
+        classes = {ALPHABETIC: _ALPHABETIC, STABLE_IDEOGRAPHS: _IDEOGRAPH, "0-9": _DIGIT}
+        classes |= {PUNCTUATION: _PUNCTUATION, "'": _APOSTROPHE, WHITE_SPACE: _WHITE_SPACE, " ": _SPACE}
+        kinds = _code_unit_kinds(classes)
         relations = np.full((8, 8), _SPLIT, np.uint8)
         words = [_ALPHABETIC, _IDEOGRAPH]
         for group in (words, [_DIGIT], [_PUNCTUATION, _APOSTROPHE]):
@@ -106,6 +100,14 @@ class PretokenBoundaries:
     def per_sentence(text: Utf16Text, starts: Integers) -> Integers:
         """The number of pre-tokens of each sentence."""
         return np.diff(np.searchsorted(starts, text.bounds))
+
+
+def _code_unit_kinds(classes: Mapping[str, int]) -> Bytes:
+    """The kind of every code unit: of the last character class that contains it, if any."""
+    kinds = np.full(NUM_CODE_UNITS, _OTHER, np.uint8)
+    for characters, kind in classes.items():
+        kinds[character_class(characters)] = kind
+    return kinds
 
 
 @jit

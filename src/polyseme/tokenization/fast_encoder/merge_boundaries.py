@@ -1,17 +1,17 @@
 """Which neighbouring ideographs a byte-level BPE may merge; runs of ideographs can be split everywhere else."""
 
-import functools
 import re
 from collections.abc import Iterable
 from typing import Any, Self
 
 import numpy as np
-from tokenizers import models, pre_tokenizers
+from tokenizers import models
 
 from polyseme.arrays import Flags
 from polyseme.corpora.utf16_text import NUM_CODE_UNITS
 from polyseme.system.jit import jit
 from polyseme.tokenization.tokenizer import Tokenizer
+from polyseme.tokenization.training import byte_alphabet
 
 # Two ideographs, of three bytes each, the first or second of which a token may contain in part.
 _PAIR = re.compile(rb"(^[\x80-\xbf]{1,2}|[\xe3-\xe9\xef][\x80-\xbf]{2})(?=([\xe3-\xe9\xef][\x80-\xbf]{0,2}))")
@@ -43,14 +43,6 @@ class MergeBoundaries:
             return None
         to_byte = {ord(character): byte for byte, character in enumerate(byte_alphabet())}
         return cls(token.translate(to_byte).encode("latin-1", "replace") for token in tokenizer.backend.get_vocab())
-
-
-@functools.cache
-def byte_alphabet() -> list[str]:
-    """The character of each byte in a byte-level vocabulary: itself if printable, or one from U+0100 on."""
-    characters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    others = (character for character in characters if ord(character) > 255)
-    return [chr(byte) if chr(byte) in characters else next(others) for byte in range(256)]
 
 
 @jit

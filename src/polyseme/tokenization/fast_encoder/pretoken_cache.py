@@ -20,9 +20,8 @@ from polyseme.corpora.utf16_text import Utf16Text
 from polyseme.system.jit import jit
 from polyseme.tokenization.fast_encoder.boundaries import PretokenBoundaries
 from polyseme.tokenization.fast_encoder.hash_index import HashIndex
-from polyseme.tokenization.fast_encoder.merge_boundaries import byte_alphabet
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.tokenization.training import call_library, is_word_splitter
+from polyseme.tokenization.training import byte_alphabet, call_library, is_word_splitter
 
 _PAUSE = 20  # batches left to the library when pre-tokens hardly repeat
 

@@ -29,19 +29,11 @@ class RegexPattern(Component):
 
     Regex: Annotated[str, AfterValidator(_check_regex)]
 
-    @property
-    def shortest_match(self) -> int:
-        return shortest_match(self.Regex)
-
 
 class StringPattern(Component):
     """A literal string to search for."""
 
     String: Annotated[str, Field(min_length=1, max_length=1000)]
-
-    @property
-    def shortest_match(self) -> int:
-        return len(self.String)
 
 
 Pattern = RegexPattern | StringPattern
@@ -175,7 +167,8 @@ def _growth(step: Any) -> float:
         case "Metaspace":
             return 2  # if every character is a word
         case "Replace":
-            shortest = step.pattern.shortest_match
+            pattern = step.pattern
+            shortest = len(pattern.String) if isinstance(pattern, StringPattern) else shortest_match(pattern.Regex)
             return max(1, len(step.content) / shortest) if shortest else 1 + len(step.content)
     return 1
 

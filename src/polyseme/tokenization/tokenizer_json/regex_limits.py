@@ -27,7 +27,7 @@ _GROUP = re.compile(
 )
 _QUANTIFIER = re.compile(r"(?:(?P<sign>[*+?])|\{(?P<counts>\d{1,9}(?:,\d{0,9})?|,\d{1,9})\})(?P<mode>[?+]?)")
 _POSIX_CLASS = re.compile(r"\[:\^?[a-z]{1,10}:\]")
-_SIGNS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_SIGNS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 _EVERYDAY = frozenset(" aeAE1中")  # characters that every text has
 
@@ -187,8 +187,6 @@ def _read_quantifier(pattern: str, position: int, item: _Part) -> tuple[_Part, i
     quantifier = _QUANTIFIER.match(pattern, position)
     if not quantifier:
         return item, position
-    low: int
-    high: int | None
     if quantifier["sign"]:
         low, high = _SIGNS[quantifier["sign"]]
     else:
