@@ -141,13 +141,12 @@ def merge_phrases(
         above = scored.data > threshold
         pairs = np.stack([scored.row[above], scored.col[above]], axis=1).astype(np.int64)
         table = csr_array((size + np.arange(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(size, size))
-        merged_bounds = np.empty_like(text.bounds)
         with temporary_folder() as folder:  # the unlinked file exists as long as its mapping
             merged = np.memmap(folder / "tokens", np.uint32, "w+", shape=(len(text.tokens) + 1,))
-        length = _merge(text.tokens, text.bounds, table.indptr, table.indices, table.data, merged, merged_bounds)
+        merged_bounds = _merge(text.tokens, text.bounds, table.indptr, table.indices, table.data, merged)
         pairs = np.concatenate([text.pairs, pairs])
         text = PhrasedText(
-            tokens=merged[:length],
+            tokens=merged[: merged_bounds[-1]],
             bounds=merged_bounds,
             pairs=pairs,
             scores=np.concatenate([text.scores, scored.data[above]]),
@@ -174,15 +173,10 @@ def score_bigrams(tokens: Integers, bounds: Integers, is_word: Flags, min_count:
 
 @jit
 def _merge(
-    tokens: Integers,
-    bounds: Integers,
-    starts: Integers,
-    second_words: Integers,
-    phrases: Integers,
-    merged: Integers,
-    merged_bounds: Integers,
-) -> int:
-    """Write the corpus with its phrases merged; each word is part of one phrase only. Returns the length."""
+    tokens: Integers, bounds: Ids, starts: Integers, second_words: Integers, phrases: Integers, merged: Integers
+) -> Ids:
+    """Write the corpus with its phrases merged and return its bounds; each word is part of one phrase only."""
+    merged_bounds = np.empty_like(bounds)
     length = 0
     for sentence in range(len(bounds) - 1):
         merged_bounds[sentence] = length
@@ -199,4 +193,4 @@ def _merge(
             merged[length] = word
             length += 1
     merged_bounds[-1] = length
-    return length
+    return merged_bounds

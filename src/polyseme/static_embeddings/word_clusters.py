@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 from polyseme.arrays import Doubles, Flags, Ids
 from polyseme.static_embeddings.base import StaticTrainer, TrainingInputs
@@ -23,7 +23,6 @@ from polyseme.static_embeddings.cooccurrence import cooccurrence_counts
 from polyseme.system.jit import jit
 
 _NONE = -1  # the class of words that do not occur
-_TABLE_SIZE = 1 << 14  # n log n is tabulated below
 _MIN_GAIN = 1e-6  # nats over the whole corpus, so that no word moves because of rounding
 
 
@@ -65,13 +64,11 @@ class Bigrams:
     def class_counts(self, classes: Ids, num_classes: int) -> Ids:
         """How often a class (row) precedes a class (column); words without a class are skipped."""
         starts, words, counts = self.after
-        first = np.repeat(classes, np.diff(starts))
-        second = classes[words]
+        first = np.concatenate([np.repeat(classes, np.diff(starts)), classes])
+        second = np.concatenate([classes[words], classes])
+        counts = np.concatenate([counts, self.repeats])
         known = (first != _NONE) & (second != _NONE)
-        table = np.zeros((num_classes, num_classes), np.int64)
-        np.add.at(table, (first[known], second[known]), counts[known])
-        known = classes != _NONE
-        np.add.at(table, (classes[known], classes[known]), self.repeats[known])
+        table: Ids = coo_array((counts[known], (first[known], second[known])), shape=(num_classes,) * 2).toarray()
         return table
 
 
@@ -85,6 +82,9 @@ def mutual_information(table: Ids) -> float:
 def _n_log_n(counts: Ids) -> Doubles:
     values: Doubles = np.log(np.maximum(counts, 1.0)) * counts
     return values
+
+
+_N_LOG_N = _n_log_n(np.arange(1 << 14))  # of small counts
 
 
 class WordClusterTrainer(StaticTrainer):
@@ -140,7 +140,7 @@ class WordClusterTrainer(StaticTrainer):
         paths = [""] * self.num_classes
         members = [[number] for number in range(self.num_classes)]
         table = self.bigrams.class_counts(self.classes, self.num_classes)
-        for left, right in _merge_all(table, _n_log_n(np.arange(_TABLE_SIZE))):
+        for left, right in _merge_all(table):
             for bit, branch in enumerate((left, right)):
                 for number in members[branch]:
                     paths[number] = f"{bit}{paths[number]}"
@@ -149,7 +149,7 @@ class WordClusterTrainer(StaticTrainer):
 
     def _kernel_arguments(self, num_classes: int) -> tuple[Any, ...]:
         bigrams, table = self.bigrams, self.bigrams.class_counts(self.classes, num_classes)
-        return self.classes, bigrams.before, bigrams.after, bigrams.repeats, table, _n_log_n(np.arange(_TABLE_SIZE))
+        return self.classes, bigrams.before, bigrams.after, bigrams.repeats, table
 
     def _write_vectors(self) -> None:
         known = np.flatnonzero(self.classes != _NONE)
@@ -158,17 +158,17 @@ class WordClusterTrainer(StaticTrainer):
 
 
 @jit
-def _lookup(count: int, n_log_n: Doubles) -> float:
+def _lookup(count: int) -> float:
     """n log n, from the table if n is small enough."""
-    return float(n_log_n[count]) if count < len(n_log_n) else count * float(np.log(count))
+    return float(_N_LOG_N[count]) if count < len(_N_LOG_N) else count * float(np.log(count))
 
 
 @jit
-def _pooling_loss(a: int, b: int, n_log_n: Doubles) -> float:
+def _pooling_loss(a: int, b: int) -> float:
     """a log a + b log b - (a + b) log (a + b): what pooling two counts loses; never positive."""
     if a == 0 or b == 0:
         return 0.0
-    return _lookup(a, n_log_n) + _lookup(b, n_log_n) - _lookup(a + b, n_log_n)
+    return _lookup(a) + _lookup(b) - _lookup(a + b)
 
 
 @jit
@@ -196,9 +196,7 @@ def _add_word(table: Ids, class_id: int, after: Ids, before: Ids, repeats: int) 
 
 
 @jit
-def _exchange(
-    order: Ids, classes: Ids, before: Neighbours, after: Neighbours, repeats: Ids, table: Ids, n_log_n: Doubles
-) -> None:
+def _exchange(order: Ids, classes: Ids, before: Neighbours, after: Neighbours, repeats: Ids, table: Ids) -> None:
     """Move each word to the class with the highest likelihood."""
     transposed = table.T.copy()  # columns become contiguous
     row_sums, column_sums = table.sum(axis=1), table.sum(axis=0)
@@ -215,17 +213,17 @@ def _exchange(
         column_sums[old] -= second
         for new in range(len(table)):
             # The gain in likelihood up to a constant that is the same for all classes.
-            gain = _pooling_loss(row_sums[new], first, n_log_n) + _pooling_loss(column_sums[new], second, n_log_n)
+            gain = _pooling_loss(row_sums[new], first) + _pooling_loss(column_sums[new], second)
             for other in seen_after:
                 if other != new:
-                    gain -= _pooling_loss(table[new, other], after_counts[other], n_log_n)
+                    gain -= _pooling_loss(table[new, other], after_counts[other])
             for other in seen_before:
                 if other != new:
-                    gain -= _pooling_loss(transposed[new, other], before_counts[other], n_log_n)
+                    gain -= _pooling_loss(transposed[new, other], before_counts[other])
             # Within one class, both neighbours and the repeats fall into the same cell.
             own = after_counts[new] + before_counts[new] + num_repeats
-            gain += _lookup(own, n_log_n) - _lookup(after_counts[new], n_log_n) - _lookup(before_counts[new], n_log_n)
-            gains[new] = gain - _pooling_loss(table[new, new], own, n_log_n)
+            gain += _lookup(own) - _lookup(after_counts[new]) - _lookup(before_counts[new])
+            gains[new] = gain - _pooling_loss(table[new, new], own)
         best = int(np.argmax(gains))
         if gains[best] < gains[old] + _MIN_GAIN:
             best = old
@@ -237,52 +235,49 @@ def _exchange(
 
 
 @jit
-def _merge_loss(table: Ids, transposed: Ids, one: int, other: int, n_log_n: Doubles) -> float:
+def _merge_loss(table: Ids, transposed: Ids, one: int, other: int) -> float:
     """The loss in the sum of n log n over the table when two classes are merged."""
     loss = 0.0
     merged = 0
     for first in (one, other):
         for second in (one, other):
             merged += table[first, second]
-            loss += _lookup(table[first, second], n_log_n)
-    loss -= _lookup(merged, n_log_n)
+            loss += _lookup(table[first, second])
+    loss -= _lookup(merged)
     for class_id in range(len(table)):
         if class_id not in (one, other):
-            loss += _pooling_loss(table[one, class_id], table[other, class_id], n_log_n)
-            loss += _pooling_loss(transposed[one, class_id], transposed[other, class_id], n_log_n)
+            loss += _pooling_loss(table[one, class_id], table[other, class_id])
+            loss += _pooling_loss(transposed[one, class_id], transposed[other, class_id])
     return loss
 
 
 @jit
-def _merge_losses(table: Ids, transposed: Ids, n_log_n: Doubles) -> Doubles:
+def _merge_losses(table: Ids, transposed: Ids) -> Doubles:
     """The merge loss of every pair of classes, at [larger, smaller]."""
     losses = np.zeros(table.shape)
     for one in range(len(table)):
         for other in range(one):
-            losses[one, other] = _merge_loss(table, transposed, one, other, n_log_n)
+            losses[one, other] = _merge_loss(table, transposed, one, other)
     return losses
 
 
 @jit
-def _cheapest_merge(losses: Doubles, row_sums: Ids, column_sums: Ids, active: Ids, n_log_n: Doubles) -> tuple[int, int]:
+def _cheapest_merge(losses: Doubles, row_sums: Ids, column_sums: Ids, active: Ids) -> tuple[int, int]:
     """The two classes whose merge loses the least mutual information, the smaller number first."""
     best, least = (0, 0), np.inf
     for one in range(len(losses)):
         for other in range(one):
             if active[one] and active[other] and losses[one, other] < least:  # the remaining terms only add to it
-                loss = losses[one, other]
-                loss -= _pooling_loss(row_sums[one], row_sums[other], n_log_n) + _pooling_loss(
-                    column_sums[one], column_sums[other], n_log_n
-                )
+                pooling = _pooling_loss(row_sums[one], row_sums[other])
+                pooling += _pooling_loss(column_sums[one], column_sums[other])
+                loss = losses[one, other] - pooling
                 if loss < least:
                     best, least = (other, one), loss
     return best
 
 
 @jit
-def _merge(
-    into: int, absorbed: int, table: Ids, transposed: Ids, losses: Doubles, active: Ids, n_log_n: Doubles
-) -> None:
+def _merge(into: int, absorbed: int, table: Ids, transposed: Ids, losses: Doubles, active: Ids) -> None:
     """Merge class `absorbed` into class `into` and update the merge losses of all other pairs."""
     for one in range(len(table)):
         if one in (into, absorbed) or not active[one]:
@@ -293,14 +288,12 @@ def _merge(
                 continue
             if adjacent or table[absorbed, other] or transposed[absorbed, other]:
                 for counts in (table, transposed):
+                    with_one = counts[into, one] + counts[absorbed, one]
+                    with_other = counts[into, other] + counts[absorbed, other]
                     losses[one, other] += (
-                        _pooling_loss(
-                            counts[into, one] + counts[absorbed, one],
-                            counts[into, other] + counts[absorbed, other],
-                            n_log_n,
-                        )
-                        - _pooling_loss(counts[into, one], counts[into, other], n_log_n)
-                        - _pooling_loss(counts[absorbed, one], counts[absorbed, other], n_log_n)
+                        _pooling_loss(with_one, with_other)
+                        - _pooling_loss(counts[into, one], counts[into, other])
+                        - _pooling_loss(counts[absorbed, one], counts[absorbed, other])
                     )
     for counts in (table, transposed):
         counts[into] += counts[absorbed]
@@ -310,16 +303,14 @@ def _merge(
     active[absorbed] = 0
     for other in range(len(table)):
         if other != into and active[other]:
-            losses[max(into, other), min(into, other)] = _merge_loss(table, transposed, into, other, n_log_n)
+            losses[max(into, other), min(into, other)] = _merge_loss(table, transposed, into, other)
 
 
 @jit
-def _add_and_merge(
-    order: Ids, classes: Ids, before: Neighbours, after: Neighbours, repeats: Ids, table: Ids, n_log_n: Doubles
-) -> None:
+def _add_and_merge(order: Ids, classes: Ids, before: Neighbours, after: Neighbours, repeats: Ids, table: Ids) -> None:
     """Add each word as a new class in the spare row of the table, then make the cheapest merge."""
     transposed = table.T.copy()
-    losses = _merge_losses(table, transposed, n_log_n)
+    losses = _merge_losses(table, transposed)
     before_counts, after_counts = np.zeros(len(table), np.int64), np.zeros(len(table), np.int64)
     active = np.ones(len(table), np.int64)
     new = len(table) - 1
@@ -336,25 +327,25 @@ def _add_and_merge(
             if before_counts[one] or after_counts[one]:
                 for other in range(one):
                     if other != new:
-                        losses[one, other] += _pooling_loss(before_counts[one], before_counts[other], n_log_n)
-                        losses[one, other] += _pooling_loss(after_counts[one], after_counts[other], n_log_n)
-            losses[max(one, new), min(one, new)] = _merge_loss(table, transposed, one, new, n_log_n)
-        into, absorbed = _cheapest_merge(losses, transposed.sum(axis=0), table.sum(axis=0), active, n_log_n)
-        _merge(into, absorbed, table, transposed, losses, active, n_log_n)
+                        losses[one, other] += _pooling_loss(before_counts[one], before_counts[other])
+                        losses[one, other] += _pooling_loss(after_counts[one], after_counts[other])
+            losses[max(one, new), min(one, new)] = _merge_loss(table, transposed, one, new)
+        into, absorbed = _cheapest_merge(losses, transposed.sum(axis=0), table.sum(axis=0), active)
+        _merge(into, absorbed, table, transposed, losses, active)
         classes[classes == absorbed] = into
         new = absorbed
     classes[classes == len(table) - 1] = new
 
 
 @jit
-def _merge_all(table: Ids, n_log_n: Doubles) -> list[tuple[int, int]]:
+def _merge_all(table: Ids) -> list[tuple[int, int]]:
     """The merges that lead to a single class; the second class of each pair is absorbed."""
     transposed = table.T.copy()
-    losses = _merge_losses(table, transposed, n_log_n)
+    losses = _merge_losses(table, transposed)
     active = np.ones(len(table), np.int64)
     merges = []
     for _ in range(len(table) - 1):
-        into, absorbed = _cheapest_merge(losses, transposed.sum(axis=0), table.sum(axis=0), active, n_log_n)
-        _merge(into, absorbed, table, transposed, losses, active, n_log_n)
+        into, absorbed = _cheapest_merge(losses, transposed.sum(axis=0), table.sum(axis=0), active)
+        _merge(into, absorbed, table, transposed, losses, active)
         merges.append((into, absorbed))
     return merges
