@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.loading import load
@@ -33,20 +33,6 @@ from polyseme.training.session import TrainingSession, Watch
 from polyseme.training.sweep import SweepRun, parse_label_counts, plan_sweep, summarize
 
 Labels = int | str | Sequence[int]
-
-Session = TypeVar("Session", bound=TrainingSession)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OpenedRun(Generic[Session]):
-    """A training session that is ready to run, and the command line that does the same."""
-
-    session: Session
-    command: str
-
-    def finish(self) -> Path:
-        """Write the model directory, with the command in its model card, and return it."""
-        return self.session.finish(self.command)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,12 +95,12 @@ def pretrain(
         >>> model = ps.pretrain("bert", corpus="docstrings", size="tiny", budget="30s", out="runs/bert")
         >>> predictions = model.fill("The [MASK] is here.")
     """
-    return _train(open_pretraining(**_given(pretrain, locals())))
+    return load(_run(open_pretraining(**_given(pretrain, locals()))))
 
 
 def open_pretraining(
     family: str, *, out: str | Path, resume: bool = False, watch: Watch = nullcontext, **given: Any
-) -> OpenedRun[PretrainingSession]:
+) -> PretrainingSession:
     """Start or resume the run of `pretrain`.
 
     Args:
@@ -126,13 +112,14 @@ def open_pretraining(
     """
     keep_freed_memory()
     out, options = Path(out), _with_defaults(pretrain, given)
-    command = _command_line(pretrain, family, options | {"out": out, "resume": resume})
     if resume and (out / RECIPE).exists():
         budget = changed_budget(Recipe, out, given, family=family)
-        return OpenedRun(session=PretrainingSession.resume(out, budget=budget, watch=watch), command=command)
-    recipe = _pretraining_recipe(family, options)
-    session = PretrainingSession.start(recipe, out, vectors=open_recipe_embeddings(recipe), watch=watch)
-    return OpenedRun(session=session, command=command)
+        session = PretrainingSession.resume(out, budget=budget, watch=watch)
+    else:
+        recipe = _pretraining_recipe(family, options)
+        session = PretrainingSession.start(recipe, out, vectors=open_recipe_embeddings(recipe), watch=watch)
+    session.command = _command_line(pretrain, family, options | {"out": out, "resume": resume})
+    return session
 
 
 def estimate_pretraining(family: str, **options: Any) -> TrainingEstimate:
@@ -212,26 +199,27 @@ def adapt(
         >>> import polyseme as ps
         >>> model = ps.adapt("runs/bert", corpus="clinic.txt", new_words=100, budget="60s", out="runs/clinic")
     """
-    return _train(open_adaptation(**_given(adapt, locals())))
+    return load(_run(open_adaptation(**_given(adapt, locals()))))
 
 
 def open_adaptation(
     model: str | Path, *, out: str | Path, resume: bool = False, watch: Watch = nullcontext, **given: Any
-) -> OpenedRun[PretrainingSession]:
+) -> PretrainingSession:
     """Start or resume the run of `adapt`, with the arguments of `open_pretraining`."""
     keep_freed_memory()
     out, options = Path(out), _with_defaults(adapt, given)
-    command = _command_line(adapt, model, options | {"out": out, "resume": resume})
     if resume and (out / RECIPE).exists():
         budget = changed_budget(Recipe, out, given, base_model=_base_name(model))
-        return OpenedRun(session=PretrainingSession.resume(out, budget=budget, watch=watch), command=command)
-    base = open_base_model(model)
-    data = {"corpus": list_paths(options["corpus"]), "dev": list_paths(options["dev"]), "column": options["column"]}
-    recipe = base.adaptation_recipe(
-        options["settings"], data=data, training=_budget_and_seed(options), new_words=options["new_words"]
-    )
-    session = PretrainingSession.start(recipe, out, base=base, num_words=options["new_words"], watch=watch)
-    return OpenedRun(session=session, command=command)
+        session = PretrainingSession.resume(out, budget=budget, watch=watch)
+    else:
+        base = open_base_model(model)
+        data = {"corpus": list_paths(options["corpus"]), "dev": list_paths(options["dev"]), "column": options["column"]}
+        recipe = base.adaptation_recipe(
+            options["settings"], data=data, training=_budget_and_seed(options), new_words=options["new_words"]
+        )
+        session = PretrainingSession.start(recipe, out, base=base, num_words=options["new_words"], watch=watch)
+    session.command = _command_line(adapt, model, options | {"out": out, "resume": resume})
+    return session
 
 
 def finetune(
@@ -283,8 +271,8 @@ def finetune(
     """
     given = _given(finetune, locals())
     runs = plan_finetuning_runs(out, labels=labels, seeds=seeds, seed=seed)
-    for opened in open_finetuning(runs=runs, **given):
-        _run_steps(opened)
+    for session in open_finetuning(runs=runs, **given):
+        _run(session)
     if len(runs) > 1:
         summarize(Path(out), runs)
     return load(runs[-1].folder)
@@ -301,7 +289,7 @@ def plan_finetuning_runs(out: str | Path, *, labels: Labels = "all", seeds: int 
 
 def open_finetuning(
     model: str | Path, runs: Sequence[SweepRun], *, resume: bool = False, **given: Any
-) -> Iterator[OpenedRun[FineTuningSession]]:
+) -> Iterator[FineTuningSession]:
     """Start or resume the runs of `finetune` that are not finished, one after another.
 
     Args:
@@ -315,28 +303,30 @@ def open_finetuning(
     for run in runs:
         of_run = {"out": run.folder, "labels": run.num_labels or "all", "seeds": 1, "seed": run.seed, "resume": resume}
         options = _with_defaults(finetune, given | of_run)
-        command = _command_line(finetune, model, options)
         if resume and (run.folder / RECIPE).exists():
             of_this_run = {name: of_run.get(name, value) for name, value in given.items()}
             budget = changed_budget(FineTuningRecipe, run.folder, of_this_run, base_model=_base_name(model))
-            if budget or not run.done:
-                yield OpenedRun(session=FineTuningSession.resume(run.folder, budget=budget), command=command)
-            continue
-        if not options["train"]:
-            raise ConfigError("finetune needs training data; name a labelled file with --train")
-        base = base or open_base_model(model)
-        columns = dict(options["columns"] or {})
-        kinds, train, dev = name_tasks(options["task"], options["train"], options["dev"], columns)
-        values = plan_finetuning(
-            base,
-            kinds,
-            options["settings"],
-            data={"train": train, "dev": dev, "unlabelled": str(options["unlabelled"] or ""), "columns": columns}
-            | {"num_labels": run.num_labels},
-            finetuning={"method": options["method"]},
-            training=_budget_and_seed(options),
-        )
-        yield OpenedRun(session=FineTuningSession.start(values, run.folder, base), command=command)
+            if run.done and not budget:
+                continue
+            session = FineTuningSession.resume(run.folder, budget=budget)
+        else:
+            if not options["train"]:
+                raise ConfigError("finetune needs training data; name a labelled file with --train")
+            base = base or open_base_model(model)
+            columns = dict(options["columns"] or {})
+            kinds, train, dev = name_tasks(options["task"], options["train"], options["dev"], columns)
+            data = {"train": train, "dev": dev, "unlabelled": str(options["unlabelled"] or ""), "columns": columns}
+            values = plan_finetuning(
+                base,
+                kinds,
+                options["settings"],
+                data={**data, "num_labels": run.num_labels},
+                finetuning={"method": options["method"]},
+                training=_budget_and_seed(options),
+            )
+            session = FineTuningSession.start(values, run.folder, base)
+        session.command = _command_line(finetune, model, options)
+        yield session
 
 
 def open_base_model(path: str | Path) -> BaseModel:
@@ -392,18 +382,13 @@ def _with_defaults(function: Callable[..., Any], options: Mapping[str, Any]) -> 
     return bound.arguments
 
 
-def _train(opened: OpenedRun[Any]) -> Pretrained:
-    _run_steps(opened)
-    return load(opened.session.folder)
-
-
-def _run_steps(opened: OpenedRun[Any]) -> None:
+def _run(session: TrainingSession) -> Path:
     with graceful_shutdown() as shutdown:
-        for _ in opened.session.steps():
+        for _ in session.steps():
             if shutdown.signal:
-                opened.session.pause()
-                raise KeyboardInterrupt(f"saved; resume with resume=True from {opened.session.folder}")
-    opened.finish()
+                session.pause()
+                raise KeyboardInterrupt(f"saved; resume with resume=True from {session.folder}")
+    return session.finish()
 
 
 def _command_line(function: Callable[..., Any], model: str | Path, options: Mapping[str, Any]) -> str:

@@ -20,15 +20,15 @@ def start_pretraining(arguments):
     """Start a pretraining of 40 steps, and pause after some of them; none for a run without a checkpoint."""
     family, corpus, out, step, *settings = arguments
     options = {"corpus": corpus, "dev": corpus, "size": "tiny", "budget": "40steps", "settings": settings}
-    return _pause(open_pretraining(family, out=out, **options).session, int(step))
+    return _pause(open_pretraining(family, out=out, **options), int(step))
 
 
 def start_finetuning(arguments):
     """Start a fine-tuning of 40 steps, and pause after some of them."""
     model, train, out, step, *settings = arguments
     options = {"train": train, "dev": train, "budget": "40steps", "settings": settings}
-    (opened,) = open_finetuning(model, plan_finetuning_runs(out), **options)
-    return _pause(opened.session, int(step))
+    (session,) = open_finetuning(model, plan_finetuning_runs(out), **options)
+    return _pause(session, int(step))
 
 
 def _pause(session, last):

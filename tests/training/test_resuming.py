@@ -63,12 +63,12 @@ def weights(folder):
     return (folder / "model.safetensors").read_bytes()
 
 
-def break_off(opened, step):
+def break_off(session, step):
     """Train until a step, and end as a killed process does: without saving."""
-    for progress in opened.session.steps():
+    for progress in session.steps():
         if progress.step.number == step:
             break
-    opened.session.run.close()
+    session.run.close()
 
 
 @pytest.mark.parametrize("family", ["bert", "elmo", "skipgram", "glove", "svd", "transformer"])
@@ -108,9 +108,9 @@ def test_an_interrupted_run_is_extended_from_its_checkpoint(corpus_file, tmp_pat
     for folder in folders:
         break_off(open_pretraining("bert", out=folder, budget="20steps", **options), 13)
     for budget in ("30steps", None):
-        opened = open_pretraining("bert", out=folders[1], resume=True, budget=budget)
-        assert opened.session.resumed_at == 10 == opened.session.recipe.training.extended_at
-        break_off(opened, 14)
+        session = open_pretraining("bert", out=folders[1], resume=True, budget=budget)
+        assert session.resumed_at == 10 == session.recipe.training.extended_at
+        break_off(session, 14)
     caplog.clear()
     for folder in folders:
         ps.pretrain("bert", out=folder, budget="30steps", resume=True)
@@ -123,7 +123,7 @@ def test_a_lost_checkpoint_of_the_extension_is_reported(run, caplog):
     folder = run()
     break_off(open_pretraining("bert", out=folder, budget="40steps", resume=True), 21)
     shutil.rmtree(folder / "checkpoints" / "0000020")
-    open_pretraining("bert", out=folder, resume=True).session.run.close()
+    open_pretraining("bert", out=folder, resume=True).run.close()
     assert "will not be bit for bit the same" in caplog.text
 
 
@@ -142,18 +142,18 @@ def test_units_of_budgets(run):
     tokens = 20 * 256
     for budget in ("20steps", "20 steps", f"{tokens}tokens"):
         before = (folder / "recipe.toml").read_bytes()
-        opened = open_pretraining("bert", out=folder, budget=budget, resume=True)
-        assert opened.session.total_steps == 20 and not opened.session.previous_budget
-        opened.session.run.close()
+        session = open_pretraining("bert", out=folder, budget=budget, resume=True)
+        assert session.total_steps == 20 and not session.previous_budget
+        session.run.close()
         assert (folder / "recipe.toml").read_bytes() == before
     with pytest.raises(ConfigError, match="20steps, which is not a time; give the new --budget in steps, tokens or"):
         ps.pretrain("bert", out=folder, budget="10m", resume=True)
-    opened = open_pretraining("bert", out=folder, budget="6ktokens", resume=True)
-    assert opened.session.total_steps == 23 and opened.session.previous_budget == "20steps"
-    opened.session.run.close()
-    opened = open_pretraining("bert", out=folder, settings=["training.budget=40epochs"], resume=True)
-    assert opened.session.total_steps > 23 and opened.session.recipe.training.budget == "40epochs"
-    opened.session.run.close()
+    session = open_pretraining("bert", out=folder, budget="6ktokens", resume=True)
+    assert session.total_steps == 23 and session.previous_budget == "20steps"
+    session.run.close()
+    session = open_pretraining("bert", out=folder, settings=["training.budget=40epochs"], resume=True)
+    assert session.total_steps > 23 and session.recipe.training.budget == "40epochs"
+    session.run.close()
 
 
 def test_a_longer_time_has_more_steps_in_proportion(corpus_file, tmp_path, monkeypatch):
@@ -190,9 +190,9 @@ def test_the_same_options_are_accepted(run, corpus_file, tmp_path, monkeypatch):
         {"corpus": corpus_file.name, "size": "auto", "seed": 0, "masking": "token", "recipe": "fast"},
         {"settings": [" model.width = 32", "training.beta1=0.9"]},
     ):
-        opened = open_pretraining("bert", out=folder, resume=True, **options)
-        assert opened.session.resumed_at == 20 and not list(opened.session.steps())
-        opened.finish()
+        session = open_pretraining("bert", out=folder, resume=True, **options)
+        assert session.resumed_at == 20 and not list(session.steps())
+        session.finish()
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def begin(run, files, tmp_path):
 
 def finish(runs):
     """Train all runs, and return their number."""
-    return len([(list(opened.session.steps()), opened.finish()) for opened in runs])
+    return len([(list(session.steps()), session.finish()) for session in runs])
 
 
 def test_a_longer_budget_extends_a_finetuned_model(begin, tmp_path):
@@ -295,8 +295,8 @@ def test_a_longer_budget_extends_a_finetuned_model(begin, tmp_path):
     last = steps_of(tmp_path / "whole")[-1]
     assert 20 < last <= 40
 
-    (opened,) = begin("broken", resume=True, budget="40steps")
-    break_off(opened, last - 3)
+    (session,) = begin("broken", resume=True, budget="40steps")
+    break_off(session, last - 3)
     assert weights(tmp_path / "broken") == before and not find_changes(tmp_path / "broken")
     assert ps.load(tmp_path / "broken").predict(["the old river"])[0].label in ("bank", "nature")
     assert finish(begin("broken", resume=True)) == 1
@@ -327,8 +327,8 @@ def test_a_longer_budget_extends_a_finetuned_model(begin, tmp_path):
 )
 def test_other_options_of_finetuning_are_refused(begin, files, tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(files)
-    (opened,) = begin(budget="6steps")
-    break_off(opened, 4)
+    (session,) = begin(budget="6steps")
+    break_off(session, 4)
     options = {"model": tmp_path / "base", "out": tmp_path / "tuned", "resume": True, **options}
     for budget in (None, "9steps"):
         with pytest.raises((ConfigError, CheckpointError), match=message):
@@ -338,8 +338,8 @@ def test_other_options_of_finetuning_are_refused(begin, files, tmp_path, monkeyp
 def test_the_same_options_of_finetuning_are_accepted(begin, files, tmp_path, monkeypatch):
     monkeypatch.chdir(files)
     settings = (*FAST, "task.weights=balanced")
-    (opened,) = begin(budget="4steps", settings=settings)
-    break_off(opened, 3)
+    (session,) = begin(budget="4steps", settings=settings)
+    break_off(session, 3)
     same = {"train": "train.tsv", "dev": {"classify": "dev.tsv"}, "task": "classify", "settings": settings[2:]}
     ps.finetune(tmp_path / "base", out=tmp_path / "tuned", resume=True, **same, budget="4steps")
     assert steps_of(tmp_path / "tuned") == list(range(1, 5))

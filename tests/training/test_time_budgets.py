@@ -84,8 +84,8 @@ def tune(base, tmp_path, monkeypatch):
         monkeypatch.setattr(FineTuningSession, "_measure_dev_batches", lambda session: {"classify": dev_batch})
         runs = plan_finetuning_runs(tmp_path / out)
         files = {"train": tmp_path / "train.tsv", "dev": tmp_path / "dev.tsv"}
-        (opened,) = open_finetuning(base, runs, budget=budget, settings=["training.threads=1"], **files, **options)
-        return opened.session
+        (session,) = open_finetuning(base, runs, budget=budget, settings=["training.threads=1"], **files, **options)
+        return session
 
     return start
 

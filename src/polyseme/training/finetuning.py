@@ -207,7 +207,7 @@ class FineTuningSession(TrainingSession):
             sources[name] = tasks[name].read(self.formatter, examples, num_rows=_DEV_BATCH_SIZE), examples
         return sources
 
-    def _write_model(self, folder: Path, command: str) -> tuple[str, ...]:
+    def _write_model(self, folder: Path) -> tuple[str, ...]:
         """Write the weights of the best validation, evaluated on all dev data."""
         step = self._run.restore_best(self.learner) if self.validation_scores else self.learner.steps_done
         self.learner.finalize()
@@ -229,7 +229,7 @@ class FineTuningSession(TrainingSession):
         examples = sum(map(len, self.labelled.train.values()))
         summary = FineTuningScores(step=step, examples=examples, dev=scores, layers=layers)
         write_file(folder / SCORES, json.dumps(summary.model_dump(), indent=2) + "\n")
-        write_finetuned_card(folder, self.recipe, self.encoder, scores, layers, command)
+        write_finetuned_card(folder, self.recipe, self.encoder, scores, layers, self.command)
         return CONFIG, WEIGHTS, RECIPE, LABELS, SCORES, *SAVED_TOKENIZER
 
     def _hf_settings(self) -> dict[str, Any]:

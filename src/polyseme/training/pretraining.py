@@ -233,7 +233,7 @@ class PretrainingSession(TrainingSession):
         self._run.update_recipe(self.recipe)
         self.learner.update_schedule(schedule)
 
-    def _write_model(self, folder: Path, command: str) -> tuple[str, ...]:
+    def _write_model(self, folder: Path) -> tuple[str, ...]:
         recipe, specials = self.recipe, self.tokenizer.specials
         extra = {"pad_token_id": specials.pad}
         if self.encoder.context == "left":
@@ -242,7 +242,7 @@ class PretrainingSession(TrainingSession):
         write_model(folder, family=recipe.family, encoder=self.encoder, heads=self.objective, extra=extra)
         self.tokenizer.save(folder, max_length=recipe.model.max_length)
         example = find_usage_example(recipe, self.tokenizer)
-        write_card(folder, recipe, self.source.store, self.encoder, example, command)
+        write_card(folder, recipe, self.source.store, self.encoder, example, self.command)
         extra_files = self.learner.extra_files(self.tokenizer.token)
         for name, content in extra_files.items():
             write_file(folder / name, content)

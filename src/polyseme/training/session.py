@@ -61,6 +61,7 @@ class TrainingSession(ABC):
         self.run: RunDirectory | None = None
         self.resumed_at = 0  # step
         self.previous_budget = ""  # if it has another one since it was resumed
+        self.command = ""  # that does the same, quoted in the model card
 
     @classmethod
     @abstractmethod
@@ -177,10 +178,10 @@ class TrainingSession(ABC):
         with self._run as run:
             return run.save(self.learner, self.learner.steps_done)
 
-    def finish(self, command: str = "") -> Path:
-        """Write the model directory, and return it; `command` is quoted in the model card."""
+    def finish(self) -> Path:
+        """Write the model directory, and return it."""
         with self._run as run, writable(run.folder, "free some space and --resume", CheckpointError):
-            write_manifest(run.folder, [*self._write_model(run.folder, command), HISTORY])
+            write_manifest(run.folder, [*self._write_model(run.folder), HISTORY])
         return run.folder
 
     @property
@@ -210,7 +211,7 @@ class TrainingSession(ABC):
         """The number by which the best checkpoint is selected; lower is better."""
 
     @abstractmethod
-    def _write_model(self, folder: Path, command: str) -> Iterable[str]:
+    def _write_model(self, folder: Path) -> Iterable[str]:
         """Write the model and its card; return the names of the files that the manifest covers."""
 
     def measure_step_time(
