@@ -100,7 +100,7 @@ class FineTuner:
     def _measure_step(self) -> float:
         shutil.rmtree(self.folder, ignore_errors=True)
         run = SweepRun(folder=self.folder, num_labels=0, seed=0)
-        session = next(open_finetuning(self.model, [run], **self._options(_TRIAL_STEPS))).session
+        session = next(open_finetuning(self.model, [run], **self._options(_TRIAL_STEPS)))
         try:
             return session.measure_step_time(math.inf, num_steps=_TRIAL_STEPS).processor_seconds or 1e-3
         finally:
