@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from polyseme.inference.detokenizer import Detokenizer, TextPiece
-from polyseme.inference.generation import DecodingGroup, GenerationConfig, step_groups
+from polyseme.inference.generation import DecodingGroup, GeneratedSequence, GenerationConfig, step_groups
 from polyseme.layers.linear import MAX_ROWS
 from polyseme.pretrained import Pretrained
 from polyseme.tokenization.words import token_text
@@ -53,15 +53,6 @@ class GenerationRequest:
     num_generated: int = 0
 
 
-@dataclass(eq=False, kw_only=True)
-class _ActiveText:
-    """A request that has begun."""
-
-    request: GenerationRequest
-    group: DecodingGroup  # of this one sequence
-    detokenizer: Detokenizer
-
-
 class GenerationScheduler:
     """All texts that one model generates."""
 
@@ -69,7 +60,7 @@ class GenerationScheduler:
         self.model = model.language_model
         self.tokenizer = model.require_tokenizer()
         self.waiting: list[GenerationRequest] = []
-        self.active: list[_ActiveText] = []
+        self.active: dict[DecodingGroup, tuple[GenerationRequest, Detokenizer]] = {}  # a group for each text
         self.num_tokens = 0  # generated in total
         self._lock = threading.Lock()
 
@@ -87,27 +78,21 @@ class GenerationScheduler:
         """Extend each text by one token; returns whether any is unfinished."""
         with self._lock:
             self.waiting = [one for one in self.waiting if not one.cancelled]
-            self.active = [one for one in self.active if not one.request.cancelled]
+            self.active = {group: text for group, text in self.active.items() if not text[0].cancelled}
             room = MAX_ROWS - len(self.active)
             new, self.waiting = self.waiting[:room], self.waiting[room:]
-        self.active += [
-            _ActiveText(
-                request=request,
-                group=DecodingGroup(self.model, [request.prompt], request.config),
-                detokenizer=Detokenizer(self.tokenizer, request.prompt, request.config.stop),
-            )
-            for request in new
-        ]
-        texts = {one.group: one for one in self.active}
+        for request in new:
+            group = DecodingGroup(self.model, [request.prompt], request.config)
+            self.active[group] = request, Detokenizer(self.tokenizer, request.prompt, request.config.stop)
         chunks: list[tuple[GenerationRequest, Chunk]] = []
         with torch.inference_mode():
-            for groups, logits in step_groups(self.model, [*texts]):
+            for groups, logits in step_groups(self.model, [*self.active]):
                 for group, scores in zip(groups, logits, strict=True):
-                    text = texts[group]
-                    chunk = self._extend(text, scores)
-                    chunks.append((text.request, chunk))
+                    request, detokenizer = self.active[group]
+                    chunk = self._extend(group.sequences[0], request, detokenizer, scores)
+                    chunks.append((request, chunk))
                     if chunk.finish_reason:
-                        self.active.remove(text)
+                        del self.active[group]
         _deliver(chunks)
         with self._lock:
             return bool(self.active or self.waiting)
@@ -115,12 +100,13 @@ class GenerationScheduler:
     def stop(self, reason: Literal["shutdown", "error"]) -> None:
         """End all texts."""
         with self._lock:
-            ended = [*(one.request for one in self.active), *self.waiting]
-            self.active, self.waiting = [], []
+            ended = [*(request for request, _ in self.active.values()), *self.waiting]
+            self.active, self.waiting = {}, []
         _deliver([(request, Chunk(pieces=[], finish_reason=reason)) for request in ended])
 
-    def _extend(self, text: _ActiveText, logits: Tensor) -> Chunk:
-        (sequence,), detokenizer, request = text.group.sequences, text.detokenizer, text.request
+    def _extend(
+        self, sequence: GeneratedSequence, request: GenerationRequest, detokenizer: Detokenizer, logits: Tensor
+    ) -> Chunk:
         token = sequence.extend(logits, self.model.end)
         if token is None:
             return Chunk(pieces=detokenizer.flush(), finish_reason="stop")

@@ -15,7 +15,6 @@ from polyseme.server.scheduler import BatchScheduler, RunBatch
 from polyseme.server.schemas.common import RequestBody, ResponseBody
 
 Item = TypeVar("Item")
-_JSON_HEADERS = {"content-type": "application/json"}
 
 
 @dataclass(kw_only=True)
@@ -72,7 +71,7 @@ class HttpResponse:
 
     body: bytes
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=lambda: _JSON_HEADERS)
+    headers: Mapping[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
 
 
 @dataclass(frozen=True, kw_only=True)

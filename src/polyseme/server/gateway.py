@@ -149,8 +149,7 @@ class Gateway:
             async with asyncio.timeout(self.limits.response_seconds):
                 await self._run(endpoint, body, sender)
         except TimeoutError:
-            seconds = f"{self.limits.response_seconds:.0f} s"
-            message = f"the request took longer than {seconds}; send less at once"
+            message = f"the request took longer than {self.limits.response_seconds:.0f} s; send less at once"
             await sender.send_error(ApiError(504, "timeout", message))
         except asyncio.CancelledError:
             if not disconnected:  # the time for a graceful shutdown is over

@@ -33,20 +33,17 @@ class Usage(ResponseBody):
     total_tokens: int
 
 
-class Embedding(ResponseBody):
+class Embedding(IndexedRow):
     """The embedding of one text: floats, or little-endian float32 in base64."""
 
     object: Literal["embedding"]
-    index: int
     embedding: list[float] | str
 
 
-class EmbeddingsResponse(ResponseBody):
+class EmbeddingsResponse(RowsResponse[Embedding]):
     """Embeddings in the order of the texts."""
 
     object: Literal["list"]
-    data: list[Embedding]
-    model: str
     usage: Usage
 
 
