@@ -94,7 +94,7 @@ def test_sample_of_pairs_depends_on_the_seed():
     of = PairSet(name="of", phenomenon="", field="", pairs=[(str(n), str(n)) for n in range(100)])
     some = sample_pairs(of, 10, 0).pairs
     assert some == sample_pairs(of, 10, 0).pairs == sorted(some, key=lambda pair: int(pair[0])) and len(some) == 10
-    assert sample_pairs(of, 10, 1).pairs != some and sample_pairs(of, 0, 0) is of and sample_pairs(of, 100, 0) is of
+    assert sample_pairs(of, 10, 1).pairs != some and sample_pairs(of, 0, 0) == of and sample_pairs(of, 100, 0) == of
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,15 @@
-"""Bounded random samples of a corpus."""
+"""Bounded random samples of a corpus or of test items."""
 
 import heapq
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from polyseme.corpora.scripts import IDEOGRAPHS
 from polyseme.corpora.utf16_text import replace_surrogates
+
+Item = TypeVar("Item")
 
 _CHUNK_LENGTH = 4_000  # characters sampled together
 _IDEOGRAPH_RUN = re.compile(f"[{IDEOGRAPHS}]+")
@@ -32,6 +35,13 @@ def draw_sample(texts: Iterable[str], num_bytes: int, *, ideograph_bytes: int = 
             while total > num_bytes and len(sample) > 1:
                 total -= heapq.heappop(sample)[2]
     return [replace_surrogates(chunk) for _, _, _, chunk in sorted(sample, key=lambda entry: entry[1])]
+
+
+def sample_in_order(items: Sequence[Item], most: int, seed: str) -> list[Item]:
+    """Sample at most `most` items (0: all), in their order."""
+    if not 0 < most < len(items):
+        return list(items)
+    return [items[index] for index in sorted(random.Random(seed).sample(range(len(items)), most))]
 
 
 def split_long_text(text: str, longest: int) -> Iterator[str]:

@@ -4,7 +4,6 @@ A row has an acceptable and an unacceptable sentence, and optionally the names o
 of the linguistic phenomenon and of the field. Sentences are compared by their total likelihood; a tie counts half.
 """
 
-import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from polyseme.corpora.corpus import Corpus
 from polyseme.corpora.file_readers import FileReader, row_location
+from polyseme.corpora.sampling import sample_in_order
 from polyseme.errors import DataError
 from polyseme.evaluation.results import MetricResult, macro_average, mean_result
 from polyseme.inference.scores import Score
@@ -88,10 +88,7 @@ def score_pairs(
 
 def sample_pairs(pairs: PairSet, most: int, seed: int) -> PairSet:
     """Sample `most` pairs of a set (0: all), in order; the sample depends on the seed and the set only."""
-    if not 0 < most < len(pairs.pairs):
-        return pairs
-    chosen = random.Random(f"{pairs.name} {seed}").sample(range(len(pairs.pairs)), most)
-    return replace(pairs, pairs=[pairs.pairs[index] for index in sorted(chosen)])
+    return replace(pairs, pairs=sample_in_order(pairs.pairs, most, f"{pairs.name} {seed}"))
 
 
 def _sentence(reader: FileReader, number: int, row: Row, column: str) -> str:

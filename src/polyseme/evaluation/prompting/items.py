@@ -18,6 +18,7 @@ from typing import Self
 
 from polyseme.corpora.file_readers import FileReader, detect_format
 from polyseme.corpora.parallel import ParallelCorpus
+from polyseme.corpora.sampling import sample_in_order
 from polyseme.datasets.labelled_files import column_names, find_file, read_examples
 from polyseme.datasets.records import Record
 from polyseme.datasets.squad import SpanExample
@@ -64,10 +65,7 @@ class PromptSet:
 
     def sample(self, most: int, seed: int) -> Self:
         """Sample `most` questions (0: all), in order."""
-        if not 0 < most < len(self.items):
-            return self
-        chosen = random.Random(f"{self.task} {seed}").sample(range(len(self.items)), most)
-        return replace(self, items=[self.items[number] for number in sorted(chosen)])
+        return replace(self, items=sample_in_order(self.items, most, f"{self.task} {seed}"))
 
     def prompts(self, pool: Self, shots: int, seed: int) -> list[str]:
         """Precede each question by `shots` solved examples, sampled per question from the others in the pool."""
