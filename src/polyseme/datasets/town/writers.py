@@ -62,12 +62,8 @@ def _squad(rows: list[Row]) -> str:
 
 
 _FORMATS: dict[str, tuple[str, Callable[[list[Row]], str]]] = {
-    "classify": ("tsv", _tsv),
+    **dict.fromkeys(("classify", "pair", "similarity", "translate", "senses"), ("tsv", _tsv)),
     "tag": ("conll", _conll),
-    "pair": ("tsv", _tsv),
-    "similarity": ("tsv", _tsv),
     "choice": ("jsonl", _jsonl),
     "span": ("json", _squad),
-    "translate": ("tsv", _tsv),
-    "senses": ("tsv", _tsv),
 }
