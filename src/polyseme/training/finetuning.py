@@ -152,7 +152,7 @@ class FineTuningSession(TrainingSession):
     @property
     def validation_scores(self) -> list[float]:
         """The selection metric at each validation, in order."""
-        return [-validation.loss for validation in self._run.validations]
+        return [-validation.loss for validation in self.run.validations]
 
     @property
     def stopped_early(self) -> bool:
@@ -166,7 +166,7 @@ class FineTuningSession(TrainingSession):
         scores = self.validation_scores
         if not (scores and patience) or unfrozen_steps < patience * self.evaluate_every:
             return False
-        num_earlier = sum(validation.step <= config.extended_at for validation in self._run.validations)
+        num_earlier = sum(validation.step <= config.extended_at for validation in self.run.validations)
         best = max(scores.index(max(scores)), num_earlier - 1)
         return len(scores) - 1 - best >= patience
 
@@ -209,7 +209,7 @@ class FineTuningSession(TrainingSession):
 
     def _write_model(self, folder: Path) -> tuple[str, ...]:
         """Write the weights of the best validation, evaluated on all dev data."""
-        step = self._run.restore_best(self.learner) if self.validation_scores else self.learner.steps_done
+        step = self.run.restore_best(self.learner) if self.validation_scores else self.learner.steps_done
         self.learner.finalize()
         found = self._score(self._dev_sources())
         scores = self._metrics(found) if found else {}

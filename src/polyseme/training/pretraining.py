@@ -186,7 +186,7 @@ class PretrainingSession(TrainingSession):
     def evaluate(self, *, full: bool = False) -> dict[str, float]:
         """Compute validation metrics on a fixed part of the dev text, or on all of it and on each language."""
         assert self.dev is not None
-        num_batches = self._dev_batches(_FULL_DEV_TOKENS) if full else self.recipe.training.evaluate_batches
+        num_batches = _num_batches(self.dev, _FULL_DEV_TOKENS) if full else self.recipe.training.evaluate_batches
         metrics = self.learner.evaluate(self.dev, num_batches=num_batches)
         for language, source in self.dev_languages.items() if full else ():
             num_batches = _num_batches(source, _FULL_DEV_TOKENS // len(self.dev_languages))
@@ -230,7 +230,7 @@ class PretrainingSession(TrainingSession):
             step=step_seconds, left=config.processor_seconds - step.processor_seconds
         )
         self.recipe = dataclasses.replace(self.recipe, training=config.replace(milestones=schedule.milestones))
-        self._run.update_recipe(self.recipe)
+        self.run.update_recipe(self.recipe)
         self.learner.update_schedule(schedule)
 
     def _write_model(self, folder: Path) -> tuple[str, ...]:
@@ -247,9 +247,6 @@ class PretrainingSession(TrainingSession):
         for name, content in extra_files.items():
             write_file(folder / name, content)
         return CONFIG, WEIGHTS, RECIPE, *SAVED_TOKENIZER, *extra_files
-
-    def _dev_batches(self, tokens: int) -> int:
-        return _num_batches(self.dev, tokens) if self.dev else 0
 
     def _steps_of_budget(self, budget: Budget, *, text_fraction: float = 1.0) -> int | None:
         tokens = round(self.source.store.num_tokens / text_fraction)
@@ -271,7 +268,7 @@ class PretrainingSession(TrainingSession):
         config = self.recipe.training
         budget = Budget.parse(config.budget)
         steps = self._steps_of_budget(budget, text_fraction=text_fraction)
-        dev_batches = config.evaluate_batches or self._dev_batches(_DEV_TOKENS)
+        dev_batches = config.evaluate_batches or (_num_batches(self.dev, _DEV_TOKENS) if self.dev else 0)
         if steps is None:
             throughput = throughput or self._measure_throughput()
             dev_batches = config.evaluate_batches or throughput.dev_batches_in(budget.amount, dev_batches)

@@ -50,6 +50,7 @@ class TrainingSession(ABC):
     recipe_class: ClassVar[type[SavedRecipe]]
     encoder: Encoder
     objective: JointObjective
+    run: RunDirectory  # unless the steps are only timed
     by_gradient = True  # whether the model is trained by gradient descent
     can_be_extended = True  # whether steps can be added to a run that has started
 
@@ -58,7 +59,6 @@ class TrainingSession(ABC):
             torch.set_num_threads(recipe.training.threads)
         self.recipe: Any = recipe
         self.tokenizer = tokenizer
-        self.run: RunDirectory | None = None
         self.resumed_at = 0  # step
         self.previous_budget = ""  # if it has another one since it was resumed
         self.command = ""  # that does the same, quoted in the model card
@@ -152,11 +152,11 @@ class TrainingSession(ABC):
     @property
     def folder(self) -> Path:
         """The run directory."""
-        return self._run.folder
+        return self.run.folder
 
     def steps(self) -> Iterator[Progress]:
         """Train step by step, with validation, history and checkpoints on the way."""
-        run, learner = self._run, self.learner
+        run, learner = self.run, self.learner
         try:
             with closing(learner.steps()) as steps:
                 for step in () if self.stopped_early else steps:
@@ -175,12 +175,12 @@ class TrainingSession(ABC):
 
     def pause(self) -> bool:
         """Save a checkpoint and release the directory; return whether it could be saved."""
-        with self._run as run:
+        with closing(self.run) as run:
             return run.save(self.learner, self.learner.steps_done)
 
     def finish(self) -> Path:
         """Write the model directory, and return it."""
-        with self._run as run, writable(run.folder, "free some space and --resume", CheckpointError):
+        with closing(self.run) as run, writable(run.folder, "free some space and --resume", CheckpointError):
             write_manifest(run.folder, [*self._write_model(run.folder), HISTORY])
         return run.folder
 
@@ -226,11 +226,6 @@ class TrainingSession(ABC):
         if not self.by_gradient:  # kernels are compiled once per machine; no budget should pay for that
             next(iter(build(1).steps()))
         return measure_step_time(build, seconds=seconds, clock=clock, num_steps=num_steps)
-
-    @property
-    def _run(self) -> RunDirectory:
-        assert self.run is not None, "a session without a run directory cannot train"
-        return self.run
 
 
 def _check_sizes(folder: Path, recipe: SavedRecipe) -> None:

@@ -23,14 +23,7 @@ from polyseme.step_schedule import StepSchedule
 from polyseme.tasks.finetuning import FineTuningObjective
 from polyseme.tasks.inputs.dataset import TaskDataset
 from polyseme.tasks.inputs.multitask import MultiTaskDataset
-from polyseme.training.optimization.lr_schedules import (
-    has_averages,
-    is_averaged,
-    layer_learning_rates,
-    learning_rate_at,
-    length_divisor,
-    num_frozen,
-)
+from polyseme.training.optimization import lr_schedules
 from polyseme.training.optimization.optimizer_config import TrainingConfig, has_weight_decay
 from polyseme.training.optimization.thread_parallel import ThreadReplicas, layer_group_weights, num_replicas
 from polyseme.training.optimization.weight_averaging import WeightAveraging
@@ -90,10 +83,10 @@ class GradientLearner:
                 yield self._train_step(batch, started)
 
     def _train_step(self, batch: Batch, started: tuple[float, float]) -> Step:
-        learning_rate = learning_rate_at(self.config, self.steps_done) * batch.length_ratio
+        learning_rate = lr_schedules.learning_rate_at(self.config, self.steps_done) * batch.length_ratio
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * group["lr_multiplier"]
-        self.replicas.freeze(num_frozen(self.config, self.steps_done, self.num_groups))
+        self.replicas.freeze(lr_schedules.num_frozen(self.config, self.steps_done, self.num_groups))
         statistics = {name: tensor.clone() for name, tensor in self.statistics.items()}
         losses = self._accumulate_gradient(batch)
         norm = torch.nn.utils.clip_grad_norm_(self.weights.values(), self.config.max_grad_norm)
@@ -101,7 +94,7 @@ class GradientLearner:
         if finite:
             self.optimizer.step()
             nt_asgd = self.config.optimizer == "nt-asgd"
-            averages = self.averaging.means if nt_asgd else is_averaged(self.config, self.steps_done)
+            averages = self.averaging.means if nt_asgd else lr_schedules.is_averaged(self.config, self.steps_done)
             if averages:
                 self.averaging.add()
             self.bad_steps = 0
@@ -232,7 +225,7 @@ class GradientLearner:
         for name in _COUNTERS:
             setattr(self, name, state.values[name])
         # With a longer budget, the checkpoints to average are later ones.
-        averages = self.config.optimizer == "nt-asgd" or has_averages(self.config, self.steps_done)
+        averages = self.config.optimizer == "nt-asgd" or lr_schedules.has_averages(self.config, self.steps_done)
         self.averaging.restore(state.tensors.get("averages", {}) if averages else {})
 
 
@@ -252,7 +245,7 @@ def _optimizer(
     instead of 393). In fine-tuning it has the rate of the lowest layer, even with an auxiliary language model.
     """
     layer_groups = layer_group_weights(encoder)
-    multipliers = layer_learning_rates(1.0, len(layer_groups), divisor=config.layer_lr_divisor)
+    multipliers = lr_schedules.layer_learning_rates(1.0, len(layer_groups), divisor=config.layer_lr_divisor)
     by_weight = {id(w): factor for group, factor in zip(layer_groups, multipliers, strict=True) for w in group}
     if not isinstance(objective, FineTuningObjective):
         by_weight.pop(id(encoder.tokens.weight), None)
@@ -272,7 +265,7 @@ def _optimizer(
 
 def draw(objective: Objective, source: Source, config: TrainingConfig, step: int) -> Batch:
     """Return the training batch of a step, counted from 0."""
-    source = source.with_shorter_sequences(length_divisor(config, step))
+    source = source.with_shorter_sequences(lr_schedules.length_divisor(config, step))
     source = dataclasses.replace(source, schedule=config.step_schedule)
     return objective.batch(source, seed=config.seed, step=step)
 

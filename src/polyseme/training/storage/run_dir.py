@@ -210,12 +210,6 @@ class RunDirectory:
         """Release the directory."""
         self._lock.release()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        self.close()
-
 
 def check_unused(folder: Path) -> None:
     """Raise an error if a directory cannot be used for a new run."""
