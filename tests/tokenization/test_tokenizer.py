@@ -327,6 +327,7 @@ def test_sentencepiece_models_as_albert_reads_them(tmp_path):
         (b"\x0b\x0c", "not a SentencePiece model"),
         (sentencepiece(kind=2), "not a unigram model"),
         (sentencepiece() + field(3, field(2, b"no such map")), "precompiled_charsmap"),
+        (sentencepiece() + field(3, field(2, 5)), "not a SentencePiece model"),
     ],
 )
 def test_broken_sentencepiece_models(content, why, tmp_path):

@@ -46,8 +46,7 @@ class FileReader:
         if self.format == "txt":
             yield from _join_lines((line for _, line in self._lines(longest=MAX_LINE_LENGTH)), blank_ends=True)
             return
-        for value in self._values():
-            text = self.replace_invalid(value)
+        for text in self._values():
             if len(text) <= MAX_LINE_LENGTH:
                 yield text
             else:
@@ -60,7 +59,7 @@ class FileReader:
             if self.format == "txt":
                 yield from (line for _, line in self._lines(longest=MAX_ROW_LENGTH))
             else:
-                yield from map(self.replace_invalid, self._values())
+                yield from self._values()
 
     def records(self, required: Iterable[str] = ()) -> Iterator[tuple[int, Row]]:
         """Rows of a table as column → value, each with its first line, or its number in a Parquet file.
@@ -88,7 +87,7 @@ class FileReader:
         """Replace NULs and lone surrogates by U+FFFD, one character for one."""
         if "\0" in text or replace_surrogates(text) is not text:
             text, num_invalid = _INVALID.subn("\ufffd", text)
-            self._count("", num_invalid)
+            self.num_invalid += num_invalid
         return text
 
     def missing_column(self, column: str, known: Iterable[str], location: str = "") -> DataError:
@@ -102,7 +101,13 @@ class FileReader:
             value = row[self.column] if isinstance(row, dict) else row
             if isinstance(value, list) and all(isinstance(turn, str) for turn in value):
                 value = "\n".join(" ".join(turn.split()) for turn in value)
-            yield self._string(number, value)
+            value = self._cleaned(value)
+            if value is not None and not isinstance(value, str):
+                raise DataError(
+                    f"{row_location(self.file, number)}: {self.column!r} is not a string; "
+                    "provide text or name another column"
+                )
+            yield value or ""
 
     def _rows(self, column: str | None = None) -> Iterator[tuple[int, Any]]:
         """Rows with all columns, or at least with one of them."""
@@ -173,27 +178,13 @@ class FileReader:
             reason = str(error).splitlines()[0]
             raise DataError(f"{self.file}: not a readable Parquet file ({reason:.120}); write it again") from None
 
-    def _string(self, number: int, value: Any) -> str:
-        if isinstance(value, bytes):
-            return self._decode(value)
-        if value is not None and not isinstance(value, str):
-            raise DataError(
-                f"{row_location(self.file, number)}: {self.column!r} is not a string; "
-                "provide text or name another column"
-            )
-        return value or ""
-
     def _cleaned(self, value: Any) -> Any:
         if isinstance(value, list):
             return [self._cleaned(item) if isinstance(item, str | bytes) else item for item in value]
         if isinstance(value, bytes):
-            value = self._decode(value)
+            content, value = value, value.decode("utf-8", "replace")
+            self._count(value, content)
         return self.replace_invalid(value) if isinstance(value, str) else value
-
-    def _decode(self, data: bytes) -> str:
-        text = data.decode("utf-8", "replace")
-        self._count(text, text.count("\ufffd") - data.count(b"\xef\xbf\xbd") if not text.isascii() else 0)
-        return text
 
     def _lines(self, *, longest: int) -> Iterator[tuple[int, str]]:
         """Numbered lines; longer ones are split where a text may be split, and refused where not."""
@@ -207,10 +198,9 @@ class FileReader:
                     for piece in self._split_line(number, line, longest):
                         yield number, piece
                 number += 1
-            while len(rest) > longest:
-                end = self._find_break(number, rest, longest)
-                yield number, rest[:end]
-                rest = rest[end:]
+            *pieces, rest = self._split_line(number, rest, longest)
+            for piece in pieces:
+                yield number, piece
         if rest:
             yield number, rest.removesuffix("\r")
 
@@ -240,12 +230,12 @@ class FileReader:
                     raise DataError(f"{self.file} is not UTF-8 but UTF-16; {_conversion_advice(self.file, 'utf-16')}")
                 sample, block = block, block.removeprefix(codecs.BOM_UTF8)
             text = decoder.decode(block)
-            self._count(text, 0 if text.isascii() else text.count("\ufffd") - block.count(b"\xef\xbf\xbd"))
+            self._count(text, block)
             if self.num_characters > _MIN_JUDGED:
                 self._check_encoding(sample)
             yield self.replace_invalid(text) if "\0" in text else text  # surrogates come only from JSON escapes
         tail = decoder.decode(b"", final=True)
-        self._count(tail, len(tail))
+        self._count(tail, b"")
         self._check_encoding(sample)
         if tail:
             yield tail
@@ -256,9 +246,10 @@ class FileReader:
                 self.bytes_read = raw.tell()
                 yield block
 
-    def _count(self, text: str, num_invalid: int) -> None:
+    def _count(self, text: str, source: bytes) -> None:
         self.num_characters += len(text)
-        self.num_invalid += num_invalid
+        if not text.isascii():
+            self.num_invalid += text.count("\ufffd") - source.count(b"\xef\xbf\xbd")
 
     def _check_encoding(self, sample: bytes) -> None:
         if self.num_invalid > max(_ALWAYS_TOLERATED, self.num_characters / 1000):

@@ -31,15 +31,14 @@ class ParallelCorpus(Corpus):
         if len(names) != 2:
             raise ConfigError(f"data.column: a parallel corpus has two columns; name both, as in en,de (not {column})")
         self.columns = names
-        self.file_pairs = [(file, file) for file in self.files]
+        translations = Corpus(*targets).files if targets else self.files
+        if len(translations) != len(self.files):
+            raise DataError(
+                f"there are {len(self.files)} source files and {len(translations)} target files; "
+                "give one target file for each source file"
+            )
+        self.file_pairs = list(zip(self.files, translations, strict=True))
         if targets:
-            translations = Corpus(*targets).files
-            if len(translations) != len(self.files):
-                raise DataError(
-                    f"there are {len(self.files)} source files and {len(translations)} target files; "
-                    "give one target file for each source file"
-                )
-            self.file_pairs = list(zip(self.files, translations, strict=True))
             self.files = [*self.files, *translations]
         for source, target in self.file_pairs:
             if source == target and detect_format(source) == "txt":

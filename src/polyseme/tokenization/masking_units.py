@@ -74,12 +74,12 @@ class MaskingUnits:
             return frozenset()
         words, pairs = _LossyCounter(), _LossyCounter()
         for text in self.texts:
-            before = None
-            for span in self._find_words(text):
-                words.add(text[slice(*span)])
-                if before and (pair := _adjacent_words(text, before, span)):
+            spans = self._find_words(text)
+            for start, end in spans:
+                words.add(text[start:end])
+            for before, span in pairwise(spans):
+                if pair := _adjacent_words(text, before, span):
                     pairs.add(pair)
-                before = span
         scores = []
         for (first, second), count in pairs.counts.items():
             product = words.counts[first] * words.counts[second]

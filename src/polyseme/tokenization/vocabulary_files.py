@@ -102,6 +102,7 @@ def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> TokenizerPar
         scores = [struct.unpack("<f", piece[2])[0] for piece in pieces]
         unknown = [piece[3] for piece in pieces].index(_UNKNOWN)
         trainer, normalizer = (dict(_read_fields(b"".join(parts[number]))) for number in (2, 3))
+        charsmap = base64.b64encode(normalizer.get(2, b"")).decode("ascii")
     except (AttributeError, LookupError, TypeError, ValueError, struct.error):
         raise ValueError(f"{path.name} is not a SentencePiece model") from None
     if trainer.get(3, _UNIGRAM) != _UNIGRAM:
@@ -110,26 +111,21 @@ def _read_sentencepiece(path: Path, settings: Mapping[str, Any]) -> TokenizerPar
     penalties = [100 * bool(re.search(r"\d,$", token)) for token in tokens]
     rows = zip(tokens, scores, penalties, strict=True)
     entries = [(token, round(score - penalty, 6)) for token, score, penalty in rows]
-    lowercase, accents = bool(settings.get("do_lower_case", True)), bool(settings.get("keep_accents", False))
-    steps = [
-        *[normalizers.Replace(quote, '"') for quote in ("``", "''")],
-        *([] if accents else [normalizers.NFKD(), normalizers.StripAccents()]),
-        *([normalizers.Lowercase()] if lowercase else []),
-        *([_precompiled(normalizer[2])] if normalizer.get(2) else []),
-        *SINGLE_SPACES,
-    ]
+    lowercase = bool(settings.get("do_lower_case", True))
+    steps: list[normalizers.Normalizer] = [normalizers.Replace(quote, '"') for quote in ("``", "''")]
+    if not settings.get("keep_accents"):
+        steps += [normalizers.NFKD(), normalizers.StripAccents()]
+    if lowercase:
+        steps.append(normalizers.Lowercase())
+    if charsmap:
+        check_component(Precompiled, {"precompiled_charsmap": charsmap})
+        steps.append(call_library(normalizers.Precompiled, normalizer[2]))
+    steps += SINGLE_SPACES
     values = {"kind": "unigram", "specials": detect_style(tokens), "lowercase": lowercase}
     config = TokenizerConfig.parse(values, group="tokenizer")
     check_component(Unigram, {"unk_id": unknown, "vocab": entries})
     model = call_library(models.Unigram, entries, unknown, False)
     return model, config, normalizers.Sequence(steps), {"pad": "<pad>", "unknown": tokens[unknown]}
-
-
-def _precompiled(charsmap: bytes) -> normalizers.Normalizer:
-    """SentencePiece's normalization table."""
-    check_component(Precompiled, {"precompiled_charsmap": base64.b64encode(charsmap).decode("ascii")})
-    normalizer: normalizers.Normalizer = call_library(normalizers.Precompiled, charsmap)
-    return normalizer
 
 
 def _read_fields(message: bytes) -> Iterator[tuple[int, Any]]:

@@ -10,13 +10,11 @@ from collections.abc import Iterable
 import numpy as np
 import tokenizers
 
-from polyseme.arrays import Integers
 from polyseme.corpora.corpus import Corpus
 from polyseme.corpora.file_readers import MAX_LINE_LENGTH
 from polyseme.corpora.sampling import split_long_text
 from polyseme.corpora.scripts import IDEOGRAPHS
 from polyseme.corpora.sentence_splitting import split_sentences
-from polyseme.system.jit import jit
 from polyseme.tokenization.document_batches import DocumentBatch, count_whitespace_words, map_document_batches
 from polyseme.tokenization.fast_encoder.boundaries import PretokenBoundaries
 from polyseme.tokenization.fast_encoder.hash_index import HashIndex
@@ -96,7 +94,7 @@ class _PretokenCounter:
             rows, new = self.index.find_or_add(text, starts, ends)
             pretokens = text.substrings(starts[new], ends[new])
             self.pretokens += pretokens
-            _count(rows, self.counts)
+            np.add.at(self.counts, rows, 1)
             if target is None:
                 return None
             rows += len(target.pretokens) - len(self.pretokens) + len(pretokens)  # the index may have been cleared
@@ -116,9 +114,3 @@ class _PretokenCounter:
         if len(self.totals) > _MAX_PRETOKENS:
             self.totals = {pretoken: count for pretoken, count in self.totals.items() if count > 1}
         return self.totals
-
-
-@jit
-def _count(rows: Integers, counts: Integers) -> None:
-    for row in rows:
-        counts[row] += 1

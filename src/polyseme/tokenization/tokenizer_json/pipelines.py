@@ -98,12 +98,7 @@ _METASPACE = {
     "add_prefix_space": (bool | None, None),  # before version 0.15 of the library
     "str_rep": (Character | None, None),
 }
-_BERT_NORMALIZER = {
-    "clean_text": bool,
-    "handle_chinese_chars": bool,
-    "strip_accents": bool | None,
-    "lowercase": bool,
-}
+_BERT_NORMALIZER = {"clean_text": bool, "handle_chinese_chars": bool, "strip_accents": bool | None, "lowercase": bool}
 _REPLACE = {"pattern": Pattern, "content": Text}
 _BERT_PROCESSING = {"sep": TokenId, "cls": TokenId}
 
