@@ -336,6 +336,13 @@ def test_broken_sentencepiece_models(content, why, tmp_path):
         Tokenizer.load(tmp_path)
 
 
+def test_invalid_settings_of_a_wordpiece_vocabulary(tmp_path):
+    (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na")
+    (tmp_path / "tokenizer_config.json").write_text('{"strip_accents": "no"}')
+    with pytest.raises(CheckpointError, match="the vocabulary cannot be read"):
+        Tokenizer.load(tmp_path)
+
+
 def test_a_published_gpt_has_no_end(tmp_path):
     tokens = ["<unk>", "t", "h", "e", "c", "a", "e</w>", "t</w>", ".</w>", "th", "the</w>", "ca", "cat</w>"]
     (tmp_path / "encoder_bpe_40000.json").write_text(json.dumps({token: n for n, token in enumerate(tokens)}))

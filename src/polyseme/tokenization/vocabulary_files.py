@@ -67,7 +67,8 @@ def _read_wordpiece(path: Path, settings: Mapping[str, Any]) -> TokenizerParts:
     lines = read_lines(path)
     vocab = {line.rstrip("\r"): id for id, line in enumerate(lines) if line}
     lowercase = bool(settings.get("do_lower_case", True))
-    normalizer = normalizers.BertNormalizer(
+    normalizer = call_library(
+        normalizers.BertNormalizer,
         handle_chinese_chars=bool(settings.get("tokenize_chinese_chars", True)),
         strip_accents=settings.get("strip_accents"),
         lowercase=lowercase,
