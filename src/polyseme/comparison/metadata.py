@@ -21,7 +21,7 @@ from polyseme.evaluation.perplexity import case_suffix
 from polyseme.inference.capabilities import likelihood_scale
 from polyseme.inference.scores import oov_spelling_nats
 from polyseme.pretrained import Pretrained
-from polyseme.system.hardware import available_memory, num_cores, processor_name
+from polyseme.system.hardware import num_cores, processor_name
 from polyseme.training.recipe import Recipe
 from polyseme.training.storage.history import read_history, tokens_per_second
 
@@ -37,13 +37,12 @@ def comparison_row(
 ) -> Row:
     """The row that describes the comparison."""
     sizes = count_splits(split) if split else {}
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    units = ("documents", "characters", "words") if sizes else ()
     return {
         "row": "comparison",
         "corpus": " ".join(_file_name(path) for path in settings.corpus),
-        **{
-            unit: {name: getattr(sizes[name], unit) for name in sizes} or None
-            for unit in ("documents", "characters", "words")
-        },
+        **{unit: {name: getattr(size, unit) for name, size in sizes.items()} for unit in units},
         "budget": settings.budget if settings.families else None,
         "processor_seconds": settings.processor_seconds if settings.families else None,
         "cores": settings.cores,
@@ -51,7 +50,7 @@ def comparison_row(
         "families": list(settings.names),
         "scored_characters": items.num_characters,
         "scored_sha256": items.sha256,
-        "machine": {"processor": processor_name(), "threads": num_cores(), "memory_bytes": _total_memory()},
+        "machine": {"processor": processor_name(), "threads": num_cores(), "memory_bytes": memory},
         "versions": {"polyseme": version("polyseme"), "torch": version("torch"), "python": platform.python_version()},
         "date": datetime.date.today().isoformat(),
         "command": _build_command(settings, out),
@@ -152,10 +151,3 @@ def _build_command(settings: ComparisonConfig, out: Path) -> str:
 def _file_name(path: str) -> str:
     language, name = split_language_prefix(path)
     return f"{language}={Path(name).name}" if language else Path(name).name
-
-
-def _total_memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return available_memory()

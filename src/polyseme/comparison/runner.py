@@ -276,8 +276,8 @@ class Comparison:
         )
         if not words:
             return
-        found = {"words": [word.describe() for word in words], "found_by": best, "method": METHOD}
-        rows: list[Row] = [{"row": "ambiguous_words", **found}]
+        described = [word.describe() for word in words]
+        rows: list[Row] = [{"row": "ambiguous_words", "words": described, "found_by": best, "method": METHOD}]
         for name in contexts:
             yield self._progress(f"mapping ambiguous words with {name}")
             model = self.evaluator.model(name)

@@ -255,13 +255,14 @@ def test_families_with_low_vocabulary_coverage_are_excluded():
     rows = metrics("words", "simlex", svd=0.2, skipgram=0.3)
     rows += [row | {"count": 20} for row in metrics("words", "simlex", bert=0.9)]
     decision = decisions(rows)["similarity"]
-    assert decision.family == "skipgram" and decision.measurements[0].excluded == {"bert": LOW_COVERAGE}
+    assert decision.family == "skipgram" and decision.measurements[0].excluded == ["bert"]
     assert f"({LOW_COVERAGE}): BERT on simlex" in explain(decision, view(rows))
 
 
 def test_families_without_time_for_a_task_are_excluded():
     rows = scores(bert=0.8, svd=0.5, onehot=0.5, elmo=0.5, skipgram=0.5)
-    assert decisions(rows)["classification"].measurements[0].excluded == {"gpt2": NO_TIME}
+    (measurement,) = decisions(rows)["classification"].measurements
+    assert measurement.excluded == ["gpt2"] and measurement.why_excluded == NO_TIME
     failed = [{"row": "failure", "family": "gpt2", "stage": "topics, fine-tuning", "message": "no"}]
     assert not decisions(rows + failed)["classification"].measurements[0].excluded
 

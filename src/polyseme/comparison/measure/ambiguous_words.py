@@ -9,7 +9,7 @@ spread of contexts grows with the frequency of a word, about with the square roo
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,17 +47,16 @@ class AmbiguousWord:
     count: int
     annotated: bool  # whether a sense dataset lists several senses
     occurrences: list[Occurrence]
-    clusters: list[int] = field(default_factory=list)  # of the occurrences
+    clusters: list[int]  # of the occurrences
 
     def describe(self) -> dict[str, Any]:
         """The description in the results."""
+        metrics = {"spread": self.context_spread, "probability": self.probability, "score": self.score}
         return {
             "word": self.word,
             "count": self.count,
-            "annotated": self.annotated or None,
-            "spread": round(self.context_spread, 5),
-            "probability": round(self.probability, 5),
-            "score": round(self.score, 5),
+            **({"annotated": True} if self.annotated else {}),
+            **{name: round(value, 5) for name, value in metrics.items()},
         }
 
 
@@ -74,28 +73,25 @@ def find_ambiguous_words(
     if encoded is None:
         return []
     contexts, probabilities = normalize(encoded[0] - encoded[0].mean(0)), encoded[1]
-    found, end = [], 0
+    scored, end = [], 0
     for word, occurrences in zip(words, by_word, strict=True):
         rows = slice(end, end := end + len(occurrences))
         context_spread, probability = centroid_distance(contexts[rows]), float(probabilities[rows].mean())
         tightness = silhouette(contexts[rows], two_means(contexts[rows]).astype(np.str_)) or 0.0
         score = context_spread * probability * (1 - tightness) / math.sqrt(index.count(word))
-        found.append(
-            AmbiguousWord(
-                word=word,
-                score=score,
-                context_spread=context_spread,
-                probability=probability,
-                count=index.count(word),
-                annotated=word in annotated,
-                occurrences=occurrences,
-            )
-        )
-    found = sorted(found, key=lambda one: (not one.annotated, -one.score, one.word))[:most]
-    layers = (occurrence_vectors(model, one.occurrences).layers[layer] for one in found)
+        scored.append((word not in annotated, -score, word, context_spread, probability, occurrences))
     return [
-        replace(one, clusters=two_means(normalize(vectors)).tolist())
-        for one, vectors in zip(found, layers, strict=True)
+        AmbiguousWord(
+            word=word,
+            score=-score,
+            context_spread=context_spread,
+            probability=probability,
+            count=index.count(word),
+            annotated=word in annotated,
+            occurrences=occurrences,
+            clusters=two_means(normalize(occurrence_vectors(model, occurrences).layers[layer])).tolist(),
+        )
+        for _, score, word, context_spread, probability, occurrences in sorted(scored, key=lambda one: one[:3])[:most]
     ]
 
 

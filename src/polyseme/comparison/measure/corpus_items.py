@@ -108,14 +108,11 @@ class WordIndex:
     ) -> list[Occurrence]:
         """A sample of the occurrences of a word, which may be replaced by another word in the text."""
         positions = self.positions.get(word, [])
-        if len(positions) > most:
-            chosen = Random(f"{word} {seed}").sample(range(len(positions)), most)
-            positions = [positions[number] for number in sorted(chosen)]
+        chosen = Random(f"{word} {seed}").sample(range(len(positions)), min(most, len(positions)))
         occurrences = []
-        for number, position in positions:
-            sentence = self.sentences[number]
+        for number, position in (positions[index] for index in sorted(chosen)):
+            sentence, form = self.sentences[number], self.sentences[number].word(position)
             start, end = sentence.spans[position]
-            form = sentence.text[start:end]
             form = _match_case(replacement, form) if replacement else form
             text = sentence.text[:start] + form + sentence.text[end:]
             occurrences.append(Occurrence(text=text, start=start, end=start + len(form), sense=sense))

@@ -161,10 +161,10 @@ def _read_dataset(name: str, files: Mapping[str, str], config: DatasetConfig, se
 
 def subsample(dataset: LabelledDataset, sizes: Mapping[str, int], *, seed: int) -> LabelledDataset:
     """A dataset of at most the given sizes; the training split keeps an example of every label."""
-    splits = {
-        split: _sample(examples, sizes[split], f"{dataset.name} {split} {seed}")
-        for split, examples in dataset.splits.items()
-    }
+    splits = {}
+    for split, examples in dataset.splits.items():
+        rng, number = Random(f"{dataset.name} {split} {seed}"), min(sizes[split], len(examples))
+        splits[split] = [examples[index] for index in sorted(rng.sample(range(len(examples)), number))]
     if dataset.spec.Example.closed_labels:
         known = {label for example in splits["train"] for label in example.labels}
         for example in dataset.splits["train"]:
@@ -172,12 +172,6 @@ def subsample(dataset: LabelledDataset, sizes: Mapping[str, int], *, seed: int) 
                 known.update(example.labels)
                 splits["train"].append(example)
     return replace(dataset, splits=splits)
-
-
-def _sample(examples: Sequence[Any], most: int, seed: str) -> list[Any]:
-    if len(examples) <= most:
-        return list(examples)
-    return [examples[number] for number in sorted(Random(seed).sample(range(len(examples)), most))]
 
 
 def label_counts(dataset: LabelledDataset, requested: Sequence[int]) -> list[int]:

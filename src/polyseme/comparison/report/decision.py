@@ -196,5 +196,5 @@ def _cheapest(families: Sequence[str], overall: Measurement, results: ResultsVie
 
 def _costs(results: ResultsView, family: str) -> tuple[float, ...]:
     """The inference costs of a family; unknown ones are infinite."""
-    costs = (get_number(results.families.get(family, {}), key) for key in _COSTS)
+    costs = (get_number(results.families[family], key) for key in _COSTS)
     return tuple(math.inf if cost is None or cost < 0 else cost for cost in costs)

@@ -16,7 +16,7 @@ from polyseme.comparison.report.labels import escape_text, family_name, format_b
 from polyseme.comparison.report.markdown import write_markdown
 from polyseme.comparison.report.panels import draw_examples, draw_neighbours
 from polyseme.comparison.report.pareto import COSTS, draw_pareto_front, find_qualities
-from polyseme.comparison.report.results_view import ResultsView, get_number, get_text, load_results
+from polyseme.comparison.report.results_view import ResultsView, fill_template, get_number, get_text, load_results
 from polyseme.comparison.report.sense_maps import draw_sense_maps
 from polyseme.comparison.report.sentences import Recommendation, describe_score, explain, recommend
 from polyseme.comparison.report.tables import (
@@ -41,6 +41,10 @@ _STANDARD_ERRORS = (
     "items, that is the standard error of the mean difference per item, which is smaller than the ± suggest; where the "
     "outcomes of single items were not recorded, it is computed from both ±."
 )
+_ABOUT_SCORES = (
+    "<p>With standard errors. Bold: significantly better than all others (two standard errors of the difference). "
+    "Tasks are shown at their largest number of labels, with the better of linear probe and fine-tuning.</p>"
+)
 _SCALES = {
     "causal": "each token given all tokens to its left",
     "bidirectional": "mean of the left-to-right and the right-to-left model",
@@ -62,10 +66,11 @@ def write_report(folder: Path) -> Path:
 def draw_page(results: ResultsView, recommendation: Recommendation) -> str:
     """The HTML page."""
     senses, sentences = draw_sense_maps(results)
+    scores = draw_table(score_columns(results), results, "Scores")
     costs = draw_table(cost_columns(results), results, "Costs") if any(results.families.values()) else ""
     sections = [
         ("pareto", "Quality against cost", _pareto(results)),
-        ("scores", "Scores", _scores(results)),
+        ("scores", "Scores", scores and _ABOUT_SCORES + scores),
         ("costs", "Costs", costs),
         ("learning", "Learning curves", _learning_curves(results)),
         ("labels", "Scores by number of labels", _label_curves(results)),
@@ -96,12 +101,11 @@ def _title(results: ResultsView) -> str:
 
 def _header(results: ResultsView) -> str:
     of = results.comparison
-    words, budget = get_number(of.get("words", {}), "train"), get_text(of, "budget")
-    cores = get_number(of, "cores")
+    budget, cores = get_text(of, "budget"), get_number(of, "cores")
     on = f" on {cores:.0f} core{'s' * (cores != 1)}" if cores else ""
     parts = [
         f"{len(results.families)} famil{'y' if len(results.families) == 1 else 'ies'}",
-        "" if words is None else f"{format_count(words)} words of training text",
+        fill_template("{} words of training text", of.get("words", {}), "train", format_count),
         f"{truncate(format_budget(budget), 40)} per family{on}" if budget else "",
         truncate(get_text(of, "date"), 30),
     ]
@@ -151,10 +155,8 @@ def _card(decision: Decision, results: ResultsView) -> str:
 
 def _best_of_each(decision: Decision) -> str:
     """The best family of each measurement."""
-    parts = []
-    for one in decision.measurements:
-        best = one.ranked()[0]
-        parts.append(f"{truncate(one.name, 40)}: {family_name(best)} {one.scores[best]}")
+    best = ((one, one.ranked()[0]) for one in decision.measurements)
+    parts = (f"{truncate(one.name, 40)}: {family_name(family)} {one.scores[family]}" for one, family in best)
     return f"Best on each dataset: {'; '.join(parts)}."
 
 
@@ -178,17 +180,6 @@ def _pareto(results: ResultsView) -> str:
         f'<p class="choices" hidden><label>quality <select id="quality">{quality_options}</select></label> '
         f'<label>cost <select id="cost">{cost_options}</select></label></p>'
         f'<div class="wide pareto-chart">{"".join(charts)}</div>'
-    )
-
-
-def _scores(results: ResultsView) -> str:
-    columns = score_columns(results)
-    if not columns:
-        return ""
-    return (
-        "<p>With standard errors. Bold: significantly better than all others (two standard errors of the difference). "
-        "Tasks are shown at their largest number of labels, with the better of linear probe and fine-tuning.</p>"
-        f"{draw_table(columns, results, 'Scores')}"
     )
 
 

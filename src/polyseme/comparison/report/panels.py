@@ -23,10 +23,8 @@ def draw_neighbours(results: ResultsView) -> str:
 def draw_examples(results: ResultsView) -> str:
     """Generated text and masked-token predictions, one panel per prompt."""
     prompts = sorted(results.group("example", "kind", "prompt").items(), key=lambda one: one[0][0] != "generate")
-    panels = []
-    for (kind, prompt), by_family in prompts[:_MAX_PROMPTS]:
-        draw = _predictions if kind == "fill" else _generated_texts
-        panels.append((prompt, _family_list(by_family, draw, results)))
+    draw = {"fill": _predictions, "generate": _generated_texts}
+    panels = [(prompt, _family_list(rows, draw[kind], results)) for (kind, prompt), rows in prompts[:_MAX_PROMPTS]]
     return draw_panels("examples", panels)
 
 

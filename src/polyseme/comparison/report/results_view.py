@@ -1,6 +1,6 @@
 """View of the results of a comparison by kind and family; implausible values count as missing."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -93,6 +93,12 @@ def get_number(row: Mapping[str, Any], key: str) -> float | None:
     if not isinstance(value, int | float) or abs(value) >= _LARGEST:
         return None
     return float(value) if abs(value) > _SMALLEST else 0.0
+
+
+def fill_template(template: str, row: Mapping[str, Any], key: str, formatted: Callable[[float], object] = float) -> str:
+    """A number in a template; empty if there is none."""
+    value = get_number(row, key)
+    return "" if value is None else template.format(formatted(value))
 
 
 def get_text(row: Mapping[str, Any], key: str) -> str:

@@ -10,13 +10,13 @@ recorded, it is computed from the errors of both scores, which overestimates it.
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from polyseme.arrays import Doubles
-from polyseme.comparison.report.labels import SCALES, SUITES, family_names, format_score, likelihood_name
+from polyseme.comparison.report.labels import SCALES, SUITES, format_score, likelihood_name
 from polyseme.comparison.report.results_view import ResultsView, get_number, get_text
 from polyseme.comparison.rows import Row
 from polyseme.system.formatting import enumerate_words
@@ -68,7 +68,8 @@ class Measurement:
     baseline: float | None = None  # majority or chance
     num_labels: int = 0
     description: str = ""
-    excluded: Mapping[str, str] = field(default_factory=dict)  # families without a comparable score, and why
+    excluded: Sequence[str] = ()  # families without a comparable score
+    why_excluded: str = ""
     parts: Sequence["Measurement"] = ()  # of which this is the mean
 
     def above_baseline(self, family: str) -> bool:
@@ -94,13 +95,6 @@ class Measurement:
         if self.kind in ("senses", "minimal-pairs"):
             return "chance level"
         return "majority baseline" if self.baseline else "baseline"
-
-    def exclusions(self) -> list[str]:
-        """Families without a comparable score, grouped by reason."""
-        return [
-            f"left out ({reason}): {family_names([one for one in self.excluded if self.excluded[one] == reason])}"
-            for reason in dict.fromkeys(self.excluded.values())
-        ]
 
     def ranked(self) -> list[str]:
         """Families from best to worst."""
@@ -158,7 +152,8 @@ def suite_measurements(results: ResultsView) -> Iterator[Measurement]:
             scores={family: score for family, score in scores.items() if family not in rare},
             baseline=_suite_baseline(results, suite, scores),
             description=name,
-            excluded=dict.fromkeys(rare, LOW_COVERAGE),
+            excluded=rare,
+            why_excluded=LOW_COVERAGE,
         )
 
 
@@ -189,7 +184,8 @@ def task_measurements(results: ResultsView, *, fewest: bool = False, method: str
             baseline=baseline,
             num_labels=num_labels,
             description=get_text(description, "about"),
-            excluded={} if fewest or method else dict.fromkeys(skipped, NO_TIME),
+            excluded=() if fewest or method else skipped,
+            why_excluded=NO_TIME,
         )
 
 
@@ -246,7 +242,8 @@ def average(measurements: Sequence[Measurement]) -> Measurement:
         scores=scores,
         baseline=statistics.fmean(baselines) if len(baselines) == len(measurements) else None,
         num_labels=max(one.num_labels for one in measurements),
-        excluded={family: INCOMPLETE for family in every if family not in families},
+        excluded=[family for family in every if family not in families],
+        why_excluded=INCOMPLETE,
         parts=measurements,
     )
 

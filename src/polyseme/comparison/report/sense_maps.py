@@ -7,7 +7,7 @@ from typing import NamedTuple
 from polyseme.comparison.report.charts import family_badge
 from polyseme.comparison.report.labels import family_names, truncate
 from polyseme.comparison.report.panels import draw_panels
-from polyseme.comparison.report.results_view import ResultsView, get_number, get_text
+from polyseme.comparison.report.results_view import ResultsView, fill_template, get_text
 from polyseme.comparison.rows import Row
 from polyseme.rendering.html import COLOURS
 from polyseme.rendering.svg import SHAPES, shape
@@ -78,10 +78,9 @@ def draw_sense_maps(results: ResultsView) -> tuple[str, list[list[list[str]]]]:
 
 
 def _describe(row: Row) -> str:
-    count, spread = get_number(row, "count"), get_number(row, "spread")
-    parts = [] if count is None else [f"{count:,.0f} occurrences in the text"]
-    parts += [] if spread is None else [f"spread {spread:.2f}"]
-    return f'<p class="faint">{", ".join(parts)}</p>' if parts else ""
+    templates = {"count": "{:,.0f} occurrences in the text", "spread": "spread {:.2f}"}
+    parts = [fill_template(template, row, key) for key, template in templates.items()]
+    return f'<p class="faint">{", ".join(filter(None, parts))}</p>' if any(parts) else ""
 
 
 def _extent(points: Sequence[MapPoint]) -> float:
@@ -101,8 +100,7 @@ def _draw_map(
         x = _SIZE / 2 + scale * (point.x - (min(xs) + max(xs)) / 2)
         y = _SIZE / 2 - scale * (point.y - (min(ys) + max(ys)) / 2)
         markers.append(f'<use {_marker(point.cluster)} x="{x:.1f}" y="{y:.1f}" data-sentence="{ids[point.parts()]}"/>')
-    layer = get_number(row, "layer")
-    caption = "static vector" if not scale else "" if layer is None else f"layer {layer:.0f}"
+    caption = f"layer {row['layer']}" if scale else "static vector"
     names = " ".join(f'<span class="badge">{family_badge(family, results)}</span>' for family in families)
     label = ", ".join(filter(None, [f"Map of {len(points)} occurrences, {family_names(families)}", caption]))
     return (

@@ -15,7 +15,7 @@ from polyseme.comparison.report.labels import (
     metric_name,
     truncate,
 )
-from polyseme.comparison.report.results_view import ResultsView, get_number, get_text
+from polyseme.comparison.report.results_view import ResultsView, fill_template, get_number, get_text
 from polyseme.comparison.report.scores import Measurement, suite_measurements
 from polyseme.system.formatting import enumerate_words, format_count, format_duration
 
@@ -62,14 +62,15 @@ def describe_score(decision: Decision) -> str:
 def _summary(results: ResultsView, decisions: Sequence[Decision]) -> str:
     """The families to use, in one sentence."""
     of = results.comparison
-    words, budget = get_number(of.get("words", {}), "train"), get_text(of, "budget")
-    given = [f"{format_count(words)} words of your text"] if words is not None else []
-    given += [f"{truncate(format_budget(budget), 40)} of training per family"] if budget else []
+    given = [fill_template("{} words of your text", of.get("words", {}), "train", format_count)]
+    given += (
+        [f"{truncate(format_budget(get_text(of, 'budget')), 40)} of training per family"] if of.get("budget") else []
+    )
     uses: dict[str, list[str]] = {}
     for decision in decisions:
         if decision.family is not None:
             uses.setdefault(decision.family, []).append(decision.use.phrase)
-    start = f"With {' and '.join(given)}, " if given else ""
+    start = f"With {' and '.join(filter(None, given))}, " if any(given) else ""
     if not uses:
         nothing = "nothing has been evaluated yet"
         if decisions:
@@ -118,8 +119,7 @@ def _reasons(decision: Decision, results: ResultsView) -> str:
     overall, family, best, other = decision.overall, decision.family, decision.best, decision.runner_up
     if overall is None or family is None or best is None:
         return " ".join(map(_at_baseline, decision.at_baseline))
-    seconds = get_number(results.families.get(family, {}), "embedding_seconds")
-    cost = "" if seconds is None else f" ({format_duration(seconds)} per 1,000 sentences)"
+    cost = fill_template(" ({} per 1,000 sentences)", results.families[family], "embedding_seconds", format_duration)
     tied = [one for one in decision.tied if one != family]
     mean = "mean score" if len(decision.measurements) > 1 else "score"
     parts = []
@@ -212,13 +212,12 @@ def _exclusions(decision: Decision) -> dict[str, dict[str, list[str]]]:
     """Families left out of measurements: reason → family → datasets."""
     excluded: dict[str, dict[str, list[str]]] = {}
     for one in decision.measurements:
-        for family, reason in one.excluded.items():
+        for family in one.excluded:
             dataset = truncate(one.description or one.name, 40)
-            excluded.setdefault(reason, {}).setdefault(family, []).append(dataset)
+            excluded.setdefault(one.why_excluded, {}).setdefault(family, []).append(dataset)
     known = {family for families in excluded.values() for family in families}
-    for family, reason in decision.overall.excluded.items() if decision.overall else ():
-        if family not in known:
-            excluded.setdefault(reason, {})[family] = []
+    if decision.overall and (others := [family for family in decision.overall.excluded if family not in known]):
+        excluded[decision.overall.why_excluded] = {family: [] for family in others}
     return excluded
 
 
@@ -256,5 +255,5 @@ def _limitations(results: ResultsView, decisions: Sequence[Decision]) -> list[st
 
 
 def _with_size(results: ResultsView, family: str) -> str:
-    size = "" if results.is_static(family) else get_text(results.families.get(family, {}), "size")
+    size = "" if results.is_static(family) else get_text(results.families[family], "size")
     return f"{family_name(family)} ({truncate(size, 20)})" if size else family_name(family)

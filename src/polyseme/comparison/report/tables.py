@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from html import escape
 
 from polyseme.comparison.report.charts import family_badge
-from polyseme.comparison.report.labels import capitalize, format_score, method_name, metric_name, truncate
-from polyseme.comparison.report.results_view import ResultsView, get_number, get_text
+from polyseme.comparison.report.labels import capitalize, family_names, format_score, method_name, metric_name, truncate
+from polyseme.comparison.report.results_view import ResultsView, fill_template, get_number, get_text
 from polyseme.comparison.report.scores import Measurement, suite_measurements, task_measurements
 from polyseme.comparison.rows import Row
 from polyseme.system.formatting import format_bytes, format_count, format_duration
@@ -62,7 +62,8 @@ def _describe(one: Measurement) -> str:
     parts += ["lower is better"] if one.sign < 0 else []
     parts += [one.description] if one.kind != "likelihood" else []
     parts += [] if one.baseline is None else [f"{one.baseline_name} {format_score(one.baseline)}"]
-    return "; ".join(truncate(part, 120) for part in [*parts, *one.exclusions()] if part)
+    parts += [f"left out ({one.why_excluded}): {family_names(one.excluded)}"] if one.excluded else []
+    return "; ".join(truncate(part, 120) for part in parts if part)
 
 
 _COSTS: tuple[tuple[str, str, Callable[[float], str] | None, str], ...] = (
@@ -104,6 +105,8 @@ def _cost_cell(row: Row, key: str, formatted: Callable[[float], str] | None) -> 
 
 def draw_table(columns: Sequence[Column], results: ResultsView, label: str) -> str:
     """An HTML table that scrolls within itself, and its columns explained; the script makes it sortable."""
+    if not columns:
+        return ""
     head = "".join(
         f'<th scope="col" title="{escape(column.description)}"{" data-lower" * column.lower_is_better}>'
         f"{escape(column.name)}</th>"
@@ -151,24 +154,24 @@ def list_settings(results: ResultsView) -> list[tuple[str, str]]:
     of = results.comparison
     machine, versions = of.get("machine", {}), of.get("versions", {})
     sizes = {
-        unit: [_format(of.get(unit, {}), split, "{:,.0f} " + split) for split in ("train", "dev", "test")]
+        unit: [fill_template("{:,.0f} " + split, of.get(unit, {}), split) for split in ("train", "dev", "test")]
         for unit in ("documents", "words", "characters")
     }
-    cores = _format(of, "cores", "{:.0f} cores")
-    spent = _format(of, "processor_seconds", "{} of processor time per family", format_duration)
-    threads = _format(machine, "threads", "{:.0f} threads")
-    memory = _format(machine, "memory_bytes", "{} of memory", format_bytes)
+    cores = fill_template("{:.0f} cores", of, "cores")
+    spent = fill_template("{} of processor time per family", of, "processor_seconds", format_duration)
+    threads = fill_template("{:.0f} threads", machine, "threads")
+    memory = fill_template("{} of memory", machine, "memory_bytes", format_bytes)
     settings = [
         ("corpus", truncate(get_text(of, "corpus"), 300)),
         *((unit, _join(*counts)) for unit, counts in sizes.items()),
         ("budget", _join(truncate(get_text(of, "budget"), 40), cores, spent)),
         (
             "likelihood",
-            _format(of, "scored_characters", "the same {:,.0f} characters of the test text for all families"),
+            fill_template("the same {:,.0f} characters of the test text for all families", of, "scored_characters"),
         ),
         ("SHA-256 of this text", truncate(get_text(of, "scored_sha256"), 64)),
         *((f"task {truncate(task, 60)}", _describe_task(row)) for task, row in results.tasks.items()),
-        ("seeds", _format(of, "seeds", "{:.0f} for tasks; models are trained once")),
+        ("seeds", fill_template("{:.0f} for tasks; models are trained once", of, "seeds")),
         ("machine", _join(truncate(get_text(machine, "processor"), 80), threads, memory)),
         ("versions", _join(*(truncate(f"{key} {one}", 60) for key, one in versions.items()))),
         ("date", truncate(get_text(of, "date"), 30)),
@@ -181,17 +184,11 @@ def _describe_task(row: Row) -> str:
         truncate(get_text(row, "kind"), 20),
         truncate(get_text(row, "about"), 200),
         truncate(metric_name(get_text(row, "metric")), 30),
-        _format(row, "train", "{:,.0f} training examples"),
-        _format(row, "test", "{:,.0f} test examples"),
+        fill_template("{:,.0f} training examples", row, "train"),
+        fill_template("{:,.0f} test examples", row, "test"),
         "derived from the corpus" if row.get("derived") else "",
         separator="; ",
     )
-
-
-def _format(row: Row, key: str, template: str, formatted: Callable[[float], object] = float) -> str:
-    """The number of a field in a template; empty if there is none."""
-    value = get_number(row, key)
-    return "" if value is None else template.format(formatted(value))
 
 
 def _join(*parts: str, separator: str = ", ") -> str:

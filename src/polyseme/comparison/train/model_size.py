@@ -81,16 +81,13 @@ def _largest_sufficient(
     for larger in SIZES[1:]:
         smaller = trial_of(size) if size != "tiny" else None
         # A larger model is slower, so the tokens of a smaller one are an upper bound.
-        if smaller and not _suffice(
-            smaller.tokens_in(seconds), smaller, _estimate_parameters(smaller, recipe_of(larger))
-        ):
-            count = format_count(_estimate_parameters(smaller, recipe_of(larger)))
-            beyond = f"; {larger} has {count}, too many even at this speed"
+        if smaller and not _suffice(smaller, seconds, count := _estimate_parameters(smaller, recipe_of(larger))):
+            beyond = f"; {larger} has {format_count(count)}, too many even at this speed"
             break
         trial = trial_of(larger)
-        if not _suffice(trial.tokens_in(seconds), trial, trial.relevant_parameters):
-            count = format_count(trial.relevant_parameters)
-            beyond = f"; {larger} would see {format_count(trial.tokens_in(seconds))} tokens for {count}"
+        if not _suffice(trial, seconds, trial.relevant_parameters):
+            tokens, parameters = format_count(trial.tokens_in(seconds)), format_count(trial.relevant_parameters)
+            beyond = f"; {larger} would see {tokens} tokens for {parameters}"
             break
         size = larger
     trial = trial_of(size)
@@ -101,11 +98,12 @@ def _largest_sufficient(
     return size, f"{size}: sees {tokens} tokens for {parameters} {kind}{minimum}{beyond}"
 
 
-def _suffice(tokens: int, trial: TrialRun, parameters: int) -> bool:
-    if trial.max_steps:  # a fixed number of passes over the text
-        tokens = _MAX_REPETITIONS * trial.corpus_tokens
-    ratio = _NETWORK_RATIO if trial.non_embedding_parameters else _STATIC_RATIO
-    return min(tokens, _MAX_REPETITIONS * trial.corpus_tokens) >= ratio * parameters
+def _suffice(trial: TrialRun, seconds: float, parameters: int) -> bool:
+    """Whether the training tokens of a budget suffice for a number of parameters."""
+    tokens = _MAX_REPETITIONS * trial.corpus_tokens
+    if not trial.max_steps:  # otherwise, a fixed number of passes over the text
+        tokens = min(tokens, trial.tokens_in(seconds))
+    return tokens >= (_NETWORK_RATIO if trial.non_embedding_parameters else _STATIC_RATIO) * parameters
 
 
 def _estimate_parameters(smaller: TrialRun, recipe: Recipe) -> int:
