@@ -151,11 +151,8 @@ def _parse(content: Bytes, splits: Ids, ends: Ids, vectors: Floats, skipped: Fla
                     position += 1
                 num_digits = num_digits if position > first else 0
                 power += sign * exponent
-            complete = (
-                position == len(line)
-                if column == vectors.shape[1] - 1
-                else position < len(line) and line[position] == _SPACE
-            )
+            at_end = position == len(line)
+            complete = at_end if column == vectors.shape[1] - 1 else not at_end and line[position] == _SPACE
             if not complete or not 0 < num_digits <= _MAX_DIGITS or mantissa > _EXACT or abs(power) >= len(_POWERS):
                 skipped[index] = True
                 break

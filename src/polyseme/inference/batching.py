@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from polyseme.arrays import Ids
 from polyseme.batch import Batch, Encoded
@@ -109,10 +110,6 @@ def bucket_by_length(lengths: Sequence[int], batch_tokens: int = BATCH_TOKENS) -
 
 def padded_batch(rows: Sequence[Sequence[int]], device: torch.device) -> Batch:
     """Pad sequences to the same length; padding is masked."""
-    length = max(map(len, rows))
-    ids = torch.zeros((len(rows), length), dtype=torch.long)
-    mask = torch.zeros((len(rows), length), dtype=torch.bool)
-    for index, row in enumerate(rows):
-        ids[index, : len(row)] = torch.tensor(row)
-        mask[index, : len(row)] = True
+    ids = pad_sequence([torch.tensor(row, dtype=torch.long) for row in rows], batch_first=True)
+    mask = pad_sequence([torch.ones(len(row), dtype=torch.bool) for row in rows], batch_first=True)
     return Batch(ids=ids, mask=mask).to(device)

@@ -16,6 +16,9 @@ from polyseme.tokenization.tokenizer import Tokenizer
 Capability = Literal["embed", "neighbours", "senses", "fill", "score", "generate", "translate", "attention", "predict"]
 LikelihoodScale = Literal["causal", "bidirectional", "masked"]
 
+# In this order: a bidirectional language model is also a causal one.
+_SCALES: dict[type, LikelihoodScale] = {BidirectionalLm: "bidirectional", CausalLm: "causal", MaskedLm: "masked"}
+
 
 def capabilities_of(encoder: Encoder, objective: JointObjective, tokenizer: Tokenizer | None) -> frozenset[Capability]:
     """The verbs of a loaded model that work; without a tokenizer, none do.
@@ -47,11 +50,5 @@ def likelihood_scale(objective: JointObjective) -> LikelihoodScale | None:
     causal: the likelihood in one direction. bidirectional: the mean of two directions, sentence by sentence. masked:
     the pseudo-likelihood of a masked language model. None if it has no language model.
     """
-    for part in objective.parts:
-        if isinstance(part, BidirectionalLm):
-            return "bidirectional"
-        if isinstance(part, CausalLm):
-            return "causal"
-        if isinstance(part, MaskedLm):
-            return "masked"
-    return None
+    scales = (scale for part in objective.parts for kind, scale in _SCALES.items() if isinstance(part, kind))
+    return next(scales, None)

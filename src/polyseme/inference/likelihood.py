@@ -40,28 +40,28 @@ def score_continuations(
     encoder: Encoder, head: CausalLm, tokenizer: Tokenizer, contexts: Sequence[str], texts: Sequence[str]
 ) -> list[Score]:
     """Score texts as continuations of contexts, each with the space before it."""
-    prefix = tokenizer.generation_prefix
-    requests = []
     # Context and text are tokenized together, as the model would read them; a token that spans both is scored.
     joined = [context + text for context, text in zip(contexts, texts, strict=True)]
-    for context, whole, tokens in zip(contexts, joined, tokenizer.encode_batch(joined, specials=False), strict=True):
-        first = next((index for index, (_, end) in enumerate(tokens.offsets) if end > len(context)), len(tokens.ids))
-        oov_words = find_oov_words(tokenizer, whole, tokens.ids[first:], tokens.offsets[first:])
-        ids = prefix + tokens.ids
-        targets: dict[Direction, range] = {"forward": range(len(prefix) + first, len(ids))}
-        requests.append(ScoringRequest(ids=ids, targets=targets, oov_words=oov_words))
-    return _score(encoder, head, tokenizer, requests, texts)
+    requests = _document_requests(tokenizer, joined, ends_of_context=list(map(len, contexts)))
+    return _score(encoder, head, tokenizer, list(requests), texts)
 
 
-def _document_requests(tokenizer: Tokenizer, texts: Sequence[str], *, backward: bool) -> Iterator[ScoringRequest]:
-    """Each text after the end of another document; for backward models, before the beginning of one."""
+def _document_requests(
+    tokenizer: Tokenizer, texts: Sequence[str], *, ends_of_context: Sequence[int] = (), backward: bool = False
+) -> Iterator[ScoringRequest]:
+    """Each text after the end of another document; for backward models, before the beginning of one.
+
+    Tokens that end within the context, if there is one, are read but not scored.
+    """
     prefix = tokenizer.generation_prefix
-    for text, tokens in zip(texts, tokenizer.encode_batch(texts, specials=False), strict=True):
+    encoded = tokenizer.encode_batch(texts, specials=False)
+    for text, context, tokens in zip(texts, ends_of_context or [-1] * len(texts), encoded, strict=True):
+        scored = next((index for index, (_, end) in enumerate(tokens.offsets) if end > context), len(tokens.ids))
         no_offsets, first = [(0, 0)] * len(prefix), 0 if backward else len(prefix)
         yield ScoringRequest(
             ids=tokens.ids + prefix if backward else prefix + tokens.ids,
-            targets={"backward" if backward else "forward": range(first, first + len(tokens.ids))},
-            oov_words=find_oov_words(tokenizer, text, tokens.ids, tokens.offsets),
+            targets={"backward" if backward else "forward": range(first + scored, first + len(tokens.ids))},
+            oov_words=find_oov_words(tokenizer, text, tokens.ids[scored:], tokens.offsets[scored:]),
             offsets=tokens.offsets + no_offsets if backward else no_offsets + tokens.offsets,
         )
 

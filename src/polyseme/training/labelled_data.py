@@ -35,13 +35,13 @@ class LabelledData:
         for name in [*data.train, *data.dev]:
             if name not in kinds:
                 raise ConfigError(f"{name} has a file but is not a task{suggest_name(name, kinds)}")
-        train, dev = {}, {}
-        for name, kind in kinds.items():
+        for name in kinds:
             if name not in data.train:
                 raise ConfigError(f"{name} has no training file; give --train {name}=FILE")
-            train[name] = _read(data.train[name], kind, data.columns)
-            if name in data.dev:
-                dev[name] = _read(data.dev[name], kind, data.columns)
+        train, dev = (
+            {name: _read(files[name], kind, data.columns) for name, kind in kinds.items() if name in files}
+            for files in (data.train, data.dev)
+        )
         order = {name: np.random.default_rng([seed, 7]).permutation(len(found)) for name, found in train.items()}
         sampled = {name: numbers[: data.num_labels or None] for name, numbers in order.items()}
         unlabelled = [train[name][n] for name, numbers in order.items() for n in numbers[len(sampled[name]) :]]

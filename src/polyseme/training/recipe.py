@@ -197,8 +197,9 @@ def read_recipe_values(folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise CheckpointError(f"{folder} has no {RECIPE}; give the directory of a run") from None
     except OSError as error:
-        reason = error.strerror
-        raise CheckpointError(f"{path} cannot be read ({reason}); restore the file that the run wrote") from None
+        raise CheckpointError(
+            f"{path} cannot be read ({error.strerror}); restore the file that the run wrote"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged ({error!s:.100}); restore the file that the run wrote") from None
 

@@ -95,8 +95,6 @@ class TrainingSession(ABC):
         """Set the number of steps to that of another budget; the schedules change at the last checkpoint."""
         config, folder = self.recipe.training, run.folder
         before, after = Budget.parse(config.budget), Budget.parse(text)
-        if after == before:
-            return
         if not config.step_schedule.is_decided:
             raise ConfigError(
                 f"{folder} adapts its number of steps to training.processor_seconds; omit --budget until it has "

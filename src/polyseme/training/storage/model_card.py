@@ -13,6 +13,7 @@ from polyseme.training.recipe import Recipe
 from polyseme.training.storage.history import read_history
 from polyseme.training.usage_example import UsageExample
 
+_EVALUATION = "Evaluation on dev data"
 _METRICS = {
     "masked_lm": "masked-token loss (nats/token)",
     "masked_lm_accuracy": "masked-token accuracy",
@@ -47,19 +48,21 @@ def write_card(
     _write(
         folder,
         encoder,
-        title=recipe.family,
-        description=f"""{origin} on {", ".join(f"`{Path(path).name}`" for path in recipe.data.corpus)}
+        recipe.family,
+        f"""{origin} on {", ".join(f"`{Path(path).name}`" for path in recipe.data.corpus)}
 ({store.num_words:,} words in {store.num_documents:,} documents, {store.num_tokens:,} tokens).
 
 Training: {last.get("tokens", 0):,} tokens in {last.get("step", 0):,} steps and {last.get("seconds", 0):.0f} seconds
 (budget {recipe.training.budget}, seed {recipe.training.seed}).
 
 Model: {sizes}.""",
-        evaluation=_table({_metric_name(name): value for name, value in dev.items()}) or "No dev text was given.",
         call=f"model.{example.verb}({example.text!r})",
         command=f"polyseme {example.verb} {shlex.quote(str(folder))} {shlex.quote(example.text)}",
-        made_by=command,
-        limitations="The model reflects its training text, including its errors and biases.",
+        sections={
+            _EVALUATION: _table({_metric_name(name): value for name, value in dev.items()}) or "No dev text was given.",
+            "Command": _code(command),
+            "Limitations": "The model reflects its training text, including its errors and biases.",
+        },
     )
 
 
@@ -78,57 +81,46 @@ def write_finetuned_card(
     pretrained = recipe.finetuning.initialization == "pretrained"
     origin = f"`{Path(base).name}` (`{base}`)" if pretrained else f"random weights, with the architecture of `{base}`"
     tasks = "\n".join(_describe_task(name, config, recipe) for name, config in recipe.tasks.items())
-    weights = "".join(
-        f"\n\nLayer weights of `{name}`, from layer 0 upwards: {', '.join(map(str, values))}."
-        for name, values in layers.items()
-    )
+    evaluation = _table({name.replace("_", " "): value for name, value in scores.items()}) or "No dev set was given."
+    for name, weights in layers.items():
+        evaluation += f"\n\nLayer weights of `{name}`, from layer 0 upwards: {', '.join(map(str, weights))}."
+    limitations = "Checkpoints were selected on the dev set, so that scores on an unseen test set may be lower."
     _write(
         folder,
         encoder,
-        title=f"{recipe.family}, fine-tuned",
-        description=f"""Fine-tuned with Polyseme from {origin}.
+        f"{recipe.family}, fine-tuned",
+        f"""Fine-tuned with Polyseme from {origin}.
 
 Training: {last.get("step", 0):,} steps in {last.get("seconds", 0):.0f} seconds (method {recipe.finetuning.method},
 budget {recipe.training.budget}, seed {recipe.training.seed}).
 
 {tasks}""",
-        evaluation=(
-            _table({name.replace("_", " "): value for name, value in scores.items()}) or "No dev set was given."
-        )
-        + weights,
         call="model.predict([...])",
         command=f"polyseme predict {shlex.quote(str(folder))} FILE",
-        made_by=command,
-        limitations="Checkpoints were selected on the dev set, so that scores on an unseen test set may be lower.",
+        sections={
+            _EVALUATION: evaluation,
+            "Command": _code(command),
+            "Limitations": limitations,
+        },
     )
 
 
 def _write(
-    folder: Path,
-    encoder: Encoder,
-    *,
-    title: str,
-    description: str,
-    evaluation: str,
-    call: str,
-    command: str,
-    made_by: str,
-    limitations: str,
+    folder: Path, encoder: Encoder, title: str, description: str, *, call: str, command: str, sections: dict[str, str]
 ) -> None:
     parameters = sum(weight.numel() for weight in encoder.parameters())
-    usage = f"```python\nimport polyseme as ps\n\nmodel = ps.load({str(folder)!r})\n{call}\n```\n\n```\n{command}\n```"
+    example = f"import polyseme as ps\n\nmodel = ps.load({str(folder)!r})\n{call}"
+    usage = f"{_code(example, 'python')}\n\n{_code(command)}"
     if encoder.hf_mapping:
         usage += f"\n\nIt is also a transformers checkpoint: `AutoModel.from_pretrained({str(folder)!r})`."
-    sections = [
-        f"# {folder.name}: {title}, {parameters:,} parameters",
-        description,
-        f"## Usage\n\n{usage}",
-        f"## Evaluation on dev data\n\n{evaluation}",
-        *([f"## Command\n\n```\n{made_by}\n```"] if made_by else []),
-        f"## Limitations\n\n{limitations}",
-        "All settings are in `recipe.toml`, all metrics in `history.jsonl`.",
-    ]
-    write_file(folder / "README.md", "\n\n".join(sections) + "\n")
+    parts = [f"# {folder.name}: {title}, {parameters:,} parameters", description]
+    parts += [f"## {name}\n\n{text}" for name, text in {"Usage": usage, **sections}.items() if text]
+    parts.append("All settings are in `recipe.toml`, all metrics in `history.jsonl`.")
+    write_file(folder / "README.md", "\n\n".join(parts) + "\n")
+
+
+def _code(text: str, language: str = "") -> str:
+    return f"```{language}\n{text}\n```" if text else ""
 
 
 def _describe_task(name: str, config: Any, recipe: FineTuningRecipe) -> str:

@@ -185,12 +185,8 @@ def read_record(kind: type[ConfigT], path: Path) -> ConfigT:
 
 
 def _family_of(model_type: str, folder: Path) -> str:
-    known = {
-        hf_mapping.model_type: name
-        for name, encoder in reversed(FAMILIES.items())
-        if (hf_mapping := encoder.hf_mapping)
-    }
-    known |= {_PREFIX + name: name for name, encoder in FAMILIES.items() if encoder.hf_mapping is None}
+    families = reversed(FAMILIES.items())
+    known = {(one.hf_mapping.model_type if one.hf_mapping else _PREFIX + name): name for name, one in families}
     if model_type not in known:
         raise CheckpointError(f"{folder}: model_type {model_type!r} is unknown{suggest_name(model_type, known)}")
     return known[model_type]
