@@ -135,10 +135,10 @@ class TaskRow(ResultRow):
 
     family: str
     task: str
-    kind: str | None = None
-    method: str
+    kind: str
+    method: Literal["linear_probe", "fine_tuning"]
     num_labels: int = Field(gt=0, lt=10**18)
-    metric: str | None = None
+    metric: str
     values: list[_Number] = Field(min_length=1)  # by seed
     mean: float | None = None
     std: float | None = None

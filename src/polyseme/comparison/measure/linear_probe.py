@@ -57,10 +57,9 @@ def extract_features(
     model: Pretrained, dataset: LabelledDataset, samples: Iterable[Sequence[int]]
 ) -> dict[str, SplitFeatures]:
     """The features of all splits; of the training split, of all examples that occur in any sample."""
-    train = np.unique(np.concatenate([_train_rows(dataset, numbers) for numbers in samples]))
-    return {
-        split: _extract_split(model, dataset, split, train if split == "train" else None) for split in dataset.splits
-    }
+    rows = {split: np.arange(_row_offsets(dataset, split)[-1]) for split in dataset.splits}
+    rows["train"] = np.unique(np.concatenate([_train_rows(dataset, numbers) for numbers in samples]))
+    return {split: _extract_split(model, dataset, split, rows[split]) for split in dataset.splits}
 
 
 def _probe(dataset: LabelledDataset) -> LinearProbe:
@@ -84,10 +83,9 @@ def _train_rows(dataset: LabelledDataset, numbers: Sequence[int]) -> Ids:
     return rows[np.arange(_MAX_TRAIN_WORDS) * len(rows) // _MAX_TRAIN_WORDS]
 
 
-def _extract_split(model: Pretrained, dataset: LabelledDataset, split: str, rows: Ids | None) -> SplitFeatures:
-    """The features of some rows of a split, or of all."""
+def _extract_split(model: Pretrained, dataset: LabelledDataset, split: str, rows: Ids) -> SplitFeatures:
+    """The features of some rows of a split."""
     examples, offsets, parts = dataset.splits[split], _row_offsets(dataset, split), []
-    rows = np.arange(offsets[-1]) if rows is None else rows
     for start in range(0, len(examples), _BATCH_SIZE):
         batch = examples[start : start + _BATCH_SIZE]
         first, last = offsets[start], offsets[start + len(batch)]

@@ -11,7 +11,6 @@ from polyseme.comparison.report.labels import (
     family_name,
     format_score,
     likelihood_name,
-    method_name,
     metric_name,
     truncate,
 )
@@ -111,13 +110,12 @@ def draw_learning_curves(results: ResultsView) -> list[tuple[str, str, str]]:
 
 def draw_label_curves(results: ResultsView, task: str) -> list[tuple[str, str]]:
     """Scores by number of labels, as (title, SVG): one chart for linear probes, one for fine-tuning, on equal axes."""
-    lines: dict[bool, dict[tuple[str, str], list[Point]]] = {}
+    lines: dict[str, dict[str, list[Point]]] = {method: {} for method in METHODS}
     for row in results.of["task"]:
         if row["task"] == task:
-            method, score = get_text(row, "method"), task_score(results, row)
-            group = lines.setdefault(method != "linear_probe", {})
+            score = task_score(results, row)
             point = Point(row["num_labels"], score.value, score.standard_error or 0.0)
-            group.setdefault((row["family"], method), []).append(point)
+            lines[row["method"]].setdefault(row["family"], []).append(point)
     points = [point for group in lines.values() for line in group.values() for point in line]
     if not points:
         return []
@@ -137,17 +135,16 @@ def draw_label_curves(results: ResultsView, task: str) -> list[tuple[str, str]]:
         height=300,
     )
     drawn = []
-    for fine_tuned in sorted(lines):
+    for method, title in METHODS.items():
         parts = []
-        for (family, method), line in lines[fine_tuned].items():
+        for family, line in lines[method].items():
             line.sort(key=lambda point: point.x)
-            tooltip = f"{family_name(family)}, {truncate(method_name(method), 30)}"
-            parts.append(chart.line(line, results.series[family], hollow=not fine_tuned, tooltip=tooltip))
+            hollow, tooltip = method == "linear_probe", f"{family_name(family)}, {title}"
+            parts.append(chart.line(line, results.series[family], hollow=hollow, tooltip=tooltip))
         if majority is not None:
             parts.append(chart.reference_line(majority, "majority baseline"))
-        methods = dict.fromkeys(truncate(method_name(method), 30) for _, method in lines[fine_tuned])
-        title = enumerate_words([*methods]) if fine_tuned else METHODS["linear_probe"]
-        drawn.append((title, chart.render(parts, f"{truncate(task, 60)}, {title}: {metric} by number of labels")))
+        if lines[method]:
+            drawn.append((title, chart.render(parts, f"{truncate(task, 60)}, {title}: {metric} by number of labels")))
     return drawn
 
 

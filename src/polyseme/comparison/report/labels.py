@@ -44,11 +44,6 @@ def family_names(families: Sequence[str]) -> str:
     return enumerate_words([family_name(family) for family in families])
 
 
-def method_name(method: str) -> str:
-    """The display name of a way to use labels."""
-    return METHODS.get(method, method or "trained")
-
-
 def metric_name(metric: str) -> str:
     """The display name of a metric."""
     return METRICS.get(metric, metric)

@@ -37,8 +37,7 @@ def _lines(results: ResultsView, recommendation: Recommendation) -> Iterator[str
         )
     for limit in recommendation.limitations:
         yield f"- {escape_markdown(limit)}"
-    scores = score_columns(results)
-    if scores:
+    if scores := score_columns(results):
         yield from ("", "## Scores", "")
         yield from ("With standard errors. Bold: significantly better than all others (two standard errors).", "")
         yield from _family_table(scores, results)
@@ -57,8 +56,7 @@ def _lines(results: ResultsView, recommendation: Recommendation) -> Iterator[str
     for row in results.of["failure"]:
         stage, message = escape_markdown(get_text(row, "stage"), 40), escape_markdown(get_text(row, "message"), 500)
         yield f"- {escape_markdown(family_name(row['family']))} failed ({stage}): {message}"
-    settings = list_settings(results)
-    if settings:
+    if settings := list_settings(results):
         yield from ("", "## Evaluation settings", "")
         yield from _table(["", ""], [[escape_markdown(name, 80), escape_markdown(value)] for name, value in settings])
 

@@ -137,18 +137,16 @@ def suite_measurements(results: ResultsView) -> Iterator[Measurement]:
     order = ["likelihood", *SUITES, *SCALES]  # unknown ones come last
     ranks = {key: [order.index(part) if part in order else len(order) for part in key] for key in groups}
     for suite, scale, name in sorted(groups, key=lambda key: (ranks[key], key)):
-        by_family = groups[suite, scale, name]
-        scores = {family: _suite_score(suite, row) for family, row in by_family.items()}
+        scores = {family: _suite_score(suite, row) for family, row in groups[suite, scale, name].items()}
         # Families whose vocabulary covers too few items are not comparable.
         most = max(score.count or 0.0 for score in scores.values()) if suite in ("words", "analogies") else 0.0
         rare = [family for family, score in scores.items() if (score.count or most) < _MIN_COVERAGE * most]
         title = " · ".join(filter(None, [SUITES.get(suite, suite), name]))
-        lower = suite == "likelihood" or any(row.get("better") == "lower" for row in by_family.values())
         yield Measurement(
             name=likelihood_name(scale, name) if suite == "likelihood" else title,
             kind=suite,
             metric=scale,
-            sign=-1 if lower else 1,
+            sign=-1 if suite == "likelihood" else 1,
             scores={family: score for family, score in scores.items() if family not in rare},
             baseline=_suite_baseline(results, suite, scores),
             description=name,
@@ -165,7 +163,7 @@ def task_measurements(results: ResultsView, *, fewest: bool = False, method: str
         if len(counts) < 1 + fewest:
             continue
         num_labels = counts[0 if fewest else -1]
-        metric = get_text(description, "metric") or get_text(rows[0], "metric")
+        metric = get_text(description, "metric")
         scores: dict[str, FamilyScore] = {}
         for row in rows:
             if row["num_labels"] == num_labels:
@@ -178,7 +176,7 @@ def task_measurements(results: ResultsView, *, fewest: bool = False, method: str
             baseline = 0.0
         yield Measurement(
             name=task,
-            kind=get_text(description, "kind") or get_text(rows[0], "kind"),
+            kind=get_text(description, "kind"),
             metric=metric,
             scores=scores,
             baseline=baseline,

@@ -49,12 +49,10 @@ def draw_sense_maps(results: ResultsView) -> tuple[str, list[list[list[str]]]]:
     """A panel per word with a map per family; and the sentences of each word, as data for the script."""
     ambiguous = results.ambiguous_words
     facts = {row["word"]: row for row in ambiguous.get("words", ())}
-    by_word: dict[str, dict[str, Row]] = {word: {} for word in facts}
-    by_word |= {word: rows for (word,), rows in results.group("sense_map", "word").items()}
     families = sorted(results.families, key=lambda family: _CONTEXTS.get(results.context(family), len(_CONTEXTS)))
     panels: list[tuple[str, str]] = []
     sentences: list[list[list[str]]] = []
-    for word, by_family in [(word, some) for word, some in by_word.items() if some][:_MAX_WORDS]:
+    for (word,), by_family in [*results.group("sense_map", "word").items()][:_MAX_WORDS]:
         maps = {
             family: [MapPoint(*point) for point in by_family[family]["points"][:_MAX_OCCURRENCES]]
             for family in families

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from polyseme.comparison.report.decision import Decision, decide_all
 from polyseme.comparison.report.labels import (
+    METHODS,
     capitalize,
     family_name,
     family_names,
     format_budget,
     format_score,
-    method_name,
     metric_name,
     truncate,
 )
@@ -54,7 +54,7 @@ def describe_score(decision: Decision) -> str:
         return ""
     single_task = overall.num_labels and len(decision.measurements) == 1
     parts = [metric_name(overall.metric) if single_task else overall.name]
-    parts += [method_name(score.method)] if score.method else []
+    parts += [METHODS.get(score.method, "")]
     parts += [f"{overall.num_labels:,} labels"] if overall.num_labels else []
     return ", ".join(filter(None, parts))
 
@@ -132,8 +132,7 @@ def _reasons(decision: Decision, results: ResultsView) -> str:
         )
     elif tied and family == best:
         be = "is" if len(tied) == 1 else "are"
-        parts.append(f"Best {mean}.")
-        parts.append(f"{family_names(tied)} {be} tied with it, but not much cheaper to run{cost}.")
+        parts += [f"Best {mean}.", f"{family_names(tied)} {be} tied with it, but not much cheaper to run{cost}."]
     elif tied:
         parts.append(
             f"{family_name(best)} scores {overall.lead(best, family):.3f} higher, which is not significant; "
@@ -246,8 +245,7 @@ def _limitations(results: ResultsView, decisions: Sequence[Decision]) -> list[st
     ]
     failed = {row["family"]: truncate(row.get("message") or row["stage"], 200) for row in results.of["failure"]}
     limits += [f"{family_name(family)} failed: {message}" for family, message in failed.items()]
-    waiting = [family for family in results.families if family not in results.trained and family not in failed]
-    if waiting:
+    if waiting := [family for family in results.families if family not in results.trained and family not in failed]:
         limits.append(f"Not finished yet: {family_names(waiting)}.")
     if not_evaluated := [one.use.phrase for one in decisions if not one.measurements]:
         limits.append(f"Not evaluated: {enumerate_words(not_evaluated)}.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 
 from polyseme.comparison.report.charts import family_badge
-from polyseme.comparison.report.labels import capitalize, family_names, format_score, method_name, metric_name, truncate
+from polyseme.comparison.report.labels import METHODS, capitalize, family_names, format_score, metric_name, truncate
 from polyseme.comparison.report.results_view import ResultsView, fill_template, get_number, get_text
 from polyseme.comparison.report.scores import Measurement, suite_measurements, task_measurements
 from polyseme.comparison.rows import Row
@@ -46,7 +46,7 @@ def _score_column(measurement: Measurement) -> Column:
     best = measurement.significantly_best()
     cells = {}
     for family, score in measurement.scores.items():
-        method = method_name(score.method) if score.method else ""
+        method = METHODS.get(score.method, "")
         cells[family] = Cell(text=str(score), value=score.value, best=family == best, tooltip=method)
     return Column(
         name=truncate(measurement.name, 40),
