@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from polyseme.arrays import Flags, Floats, Ids, Integers
-from polyseme.datasets.token_store import TokenStore
 from polyseme.errors import DataError, TrainingError
 from polyseme.learner import LearnerState, Step, Values
 from polyseme.objectives.sources import TokenSource
@@ -40,16 +39,12 @@ class TrainingInputs:
     num_threads: int
 
     @property
-    def store(self) -> TokenStore:
-        return self.source.store
-
-    @property
     def tokens_per_step(self) -> int:
         return self.source.num_rows * self.source.length
 
     def word_counts(self) -> Ids:
         """Corpus frequency of each word, (V,); 0 for special tokens."""
-        counts = token_counts(self.store.tokens, len(self.vectors))
+        counts = token_counts(self.source.store.tokens, len(self.vectors))
         counts[~self.is_word] = 0
         if not counts.any():
             raise DataError("no word of the corpus is in the vocabulary; use more text or a lower tokenizer.min_count")
@@ -59,7 +54,8 @@ class TrainingInputs:
 class StaticTrainer:
     """A `Learner` that implements everything but the update: subclasses add `train_step` and their `arrays`."""
 
-    def __init__(self, inputs: TrainingInputs) -> None:
+    def __init__(self, config: Any, inputs: TrainingInputs) -> None:
+        self.config = config
         self.inputs = inputs
         self.schedule = inputs.schedule
         self.steps_done = 0

@@ -6,7 +6,8 @@ They are apart from the trainers because importing those defines numba kernels, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,10 +23,12 @@ class StaticObjectiveConfig(ObjectiveConfig):
     """Settings of an objective that a `StaticTrainer` optimizes, without autograd."""
 
     by_gradient = False
+    trainer: ClassVar[str]  # module and name of its class in this package
 
     def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
         """The trainer of this objective."""
-        raise NotImplementedError
+        trainer: type[StaticTrainer] = resolve_name(f"{__package__}.{self.trainer}")
+        return trainer(self, inputs)
 
 
 class WindowConfig(StaticObjectiveConfig):
@@ -48,6 +51,7 @@ class WindowConfig(StaticObjectiveConfig):
 class SvdConfig(WindowConfig):
     """Truncated SVD of a weighted co-occurrence matrix."""
 
+    trainer = "svd:SvdTrainer"
     kind: Literal["svd"] = "svd"
     window: int = Field(5, ge=1, le=1000)  # words to either side
     distance_weighting: Literal["distance", "flat"] = "flat"  # a word d positions away counts 1/d, or each counts 1
@@ -56,31 +60,23 @@ class SvdConfig(WindowConfig):
     shift: float = Field(1.0, ge=1)  # log(shift) is subtracted from the PMI; corresponds to word2vec's negatives
     exponent: float = Field(0.5, ge=0, le=1)  # of the singular values
 
-    def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
-        from polyseme.static_embeddings.svd import SvdTrainer
-
-        return SvdTrainer(self, inputs)
-
 
 class GloveConfig(WindowConfig):
     """Weighted least squares on log co-occurrence counts."""
 
     full_batch = False
     deterministic_threads = False  # they update the vectors without locks
+    trainer = "glove:GloveTrainer"
     kind: Literal["glove"] = "glove"
     x_max: float = Field(100.0, gt=0)  # pairs with at least this count have weight 1
     alpha: float = Field(0.75, ge=0, le=1)  # rarer pairs have weight (count / x_max) ** alpha
-
-    def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
-        from polyseme.static_embeddings.glove import GloveTrainer
-
-        return GloveTrainer(self, inputs)
 
 
 class WordClusterConfig(StaticObjectiveConfig):
     """Word clustering by the bigram likelihood, into as many classes as the vectors have dimensions."""
 
     full_batch = True
+    trainer = "word_clusters:WordClusterTrainer"
     kind: Literal["wordclass"] = "wordclass"
     method: Literal["exchange", "brown"] = "exchange"  # move words between classes, or merge classes into a binary tree
 
@@ -88,24 +84,15 @@ class WordClusterConfig(StaticObjectiveConfig):
     def can_be_extended(self) -> bool:
         return self.method == "exchange"  # Brown clustering adds each word once
 
-    def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
-        from polyseme.static_embeddings.word_clusters import WordClusterTrainer
-
-        return WordClusterTrainer(self, inputs)
-
 
 class Word2vecConfig(StaticObjectiveConfig):
     """Skip-gram or CBOW, with negative sampling or hierarchical softmax."""
 
     deterministic_threads = False  # they update the vectors without locks
+    trainer = "word2vec:Word2vecTrainer"
     kind: Literal["skipgram", "cbow"] = "skipgram"
     window: int = Field(5, ge=1, le=1000)  # the largest number of words to either side; sampled anew for each position
     softmax: Literal["negative", "hierarchical"] = "negative"
     negatives: int = Field(5, ge=1, le=1000)  # negative samples per target
     smoothing: float = Field(0.75, gt=0, le=1)  # exponent of the unigram counts that negatives are sampled from
     subsample: float = Field(1e-3, ge=0, le=1)  # words of a higher relative frequency are downsampled; 0: none
-
-    def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
-        from polyseme.static_embeddings.word2vec import Word2vecTrainer
-
-        return Word2vecTrainer(self, inputs)

@@ -140,16 +140,14 @@ def _merge_tasks(parts: list[Path], block: int) -> Iterator[Callable[[], Rows]]:
 
 
 def _merge_files(parts: list[Path], starts: Ids, vocab_size: int) -> Rows:
+    lengths = starts[:, -1] - starts[:, 0]
+    spans = list(zip(parts, starts[:, 0].tolist(), lengths.tolist(), strict=True))
     columns, values = (
         np.concatenate(
-            [
-                np.fromfile(part / name, _FILES[name], int(rows[-1] - rows[0]), offset=int(rows[0]) * 4)
-                for part, rows in zip(parts, starts, strict=True)
-            ]
+            [np.fromfile(part / name, _FILES[name], count, offset=4 * first) for part, first, count in spans]
         )
         for name in ("columns", "values")
     )
-    lengths = starts[:, -1] - starts[:, 0]
     shifted = starts - starts[:, :1] + (np.cumsum(lengths) - lengths)[:, None]
     return _merge_rows(shifted, columns, values, vocab_size)
 

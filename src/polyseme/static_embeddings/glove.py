@@ -106,9 +106,8 @@ class GloveTrainer(StaticTrainer):
     """AdaGrad over all pairs; a step covers the same fraction of the pairs as its tokens are of the corpus."""
 
     def __init__(self, config: GloveConfig, inputs: TrainingInputs) -> None:
-        super().__init__(inputs)
-        self.config = config
-        counts = require_cooccurrences(cooccurrence_counts(inputs.store, config, inputs.is_word))
+        super().__init__(config, inputs)
+        counts = require_cooccurrences(cooccurrence_counts(inputs.source.store, config, inputs.is_word))
         self.pairs = ShuffledPairs(counts, inputs.seed)
         self.loaded = (-1, -1)  # the epoch of the records in memory, and the index of their part in its order
         self.records = np.empty(0, _RECORD)
@@ -142,7 +141,7 @@ class GloveTrainer(StaticTrainer):
 
     def _first_pair(self, step: int) -> int:
         """The number of pairs read before a step."""
-        return step * self.inputs.tokens_per_step * len(self.pairs) // self.inputs.store.num_tokens
+        return step * self.inputs.tokens_per_step * len(self.pairs) // self.inputs.source.store.num_tokens
 
     def _records_from(self, position: int) -> Records:
         """The pairs from a position on, up to the end of a part."""

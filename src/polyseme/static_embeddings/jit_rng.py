@@ -12,7 +12,7 @@ from polyseme.arrays import Floats
 from polyseme.system.jit import jit
 
 _MULTIPLIER, _INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)  # Knuth's
-_HALF = np.uint64(32)
+HALF = np.uint64(32)  # bits
 _CACHE_LINE = 16  # float32 values
 
 
@@ -25,7 +25,7 @@ def lcg_next(state: Any) -> Any:
 @jit
 def randint(state: Any, high: int) -> Any:
     """An integer in [0, high) from the upper half of a state, which has the better random bits."""
-    return np.int64((state >> _HALF) * np.uint64(high) >> _HALF)
+    return np.int64((state >> HALF) * np.uint64(high) >> HALF)
 
 
 @jit

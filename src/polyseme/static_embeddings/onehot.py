@@ -8,7 +8,7 @@ from torch import nn
 
 from polyseme.batch import Batch, Encoded, State
 from polyseme.models.base import Encoder, ModelConfig
-from polyseme.static_embeddings.base import StaticTrainer, TrainingInputs
+from polyseme.static_embeddings.base import StaticTrainer
 from polyseme.static_embeddings.config import StaticObjectiveConfig
 from polyseme.static_embeddings.encoder import StaticEmbedding
 
@@ -36,10 +36,8 @@ class OneHotObjectiveConfig(StaticObjectiveConfig):
     """No settings: one-hot vectors have no parameters."""
 
     full_batch = True
+    trainer = "onehot:OneHotTrainer"
     kind: Literal["onehot"] = "onehot"
-
-    def build_trainer(self, inputs: TrainingInputs) -> StaticTrainer:
-        return OneHotTrainer(inputs)
 
 
 class OneHotTrainer(StaticTrainer):

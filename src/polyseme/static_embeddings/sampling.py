@@ -4,9 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polyseme.arrays import Doubles, Integers
+from polyseme.static_embeddings.jit_rng import HALF
 from polyseme.system.jit import jit
-
-_HALF = np.uint64(32)
 
 
 def keep_probabilities(counts: Integers, subsample: float) -> Doubles:
@@ -26,7 +25,7 @@ def alias_table(weights: Doubles) -> NDArray[np.uint64]:
     scaled = weights * (len(weights) / weights.sum())
     aliases = _pair_up(scaled, np.flatnonzero(scaled < 1), np.flatnonzero(scaled >= 1))
     keep: NDArray[np.uint64] = np.minimum(scaled * 2.0**32, 2.0**32 - 1).astype(np.uint64)
-    return np.asarray(keep << _HALF | aliases.astype(np.uint64))
+    return np.asarray(keep << HALF | aliases.astype(np.uint64))
 
 
 @jit

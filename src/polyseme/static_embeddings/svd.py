@@ -43,9 +43,8 @@ class SvdTrainer(StaticTrainer):
     """Subspace iteration from a random basis; the loss is the share of the squared norm that is not captured."""
 
     def __init__(self, config: SvdConfig, inputs: TrainingInputs) -> None:
-        super().__init__(inputs)
-        self.config = config
-        counts = require_cooccurrences(cooccurrence_counts(inputs.store, config, inputs.is_word))
+        super().__init__(config, inputs)
+        counts = require_cooccurrences(cooccurrence_counts(inputs.source.store, config, inputs.is_word))
         self.matrix = weight_counts(counts, config.weighting, smoothing=config.smoothing, shift=config.shift)
         self.squared_norm = float(np.square(self.matrix.data, dtype=np.float64).sum())
         if not self.squared_norm:

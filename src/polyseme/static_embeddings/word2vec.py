@@ -24,7 +24,7 @@ from polyseme.objectives.sources import TokenSource
 from polyseme.static_embeddings.base import StaticTrainer, TrainingInputs
 from polyseme.static_embeddings.config import Word2vecConfig
 from polyseme.static_embeddings.huffman import HuffmanTree, build_huffman_tree
-from polyseme.static_embeddings.jit_rng import lcg_next, prefetch, randint
+from polyseme.static_embeddings.jit_rng import HALF, lcg_next, prefetch, randint
 from polyseme.static_embeddings.sampling import alias_table, keep_probabilities
 from polyseme.static_embeddings.word2vec_kernels import WindowPair, allocate_scratch, allocate_windows, update_window
 from polyseme.system.jit import jit
@@ -34,7 +34,6 @@ _MAX_SENTENCE = 1000  # words; longer sentences are split, as in the original co
 _MIN_LEARNING_RATE = 1e-4  # at the end, relative to the initial one
 _MEASURE_EVERY = np.uint64(32)  # the training loss is computed for one window of this many
 
-_HALF = np.uint64(32)
 _LOWER_HALF = np.uint64(0xFFFFFFFF)
 
 
@@ -42,8 +41,7 @@ class Word2vecTrainer(StaticTrainer):
     """Reads the corpus sequentially, epoch after epoch, with a linearly decaying learning rate."""
 
     def __init__(self, config: Word2vecConfig, inputs: TrainingInputs) -> None:
-        super().__init__(inputs)
-        self.config = config
+        super().__init__(config, inputs)
         counts = inputs.word_counts()
         self.keep = (keep_probabilities(counts, config.subsample) * 2.0**32).astype(np.uint64)
         if config.softmax == "hierarchical":
@@ -80,9 +78,7 @@ class Word2vecTrainer(StaticTrainer):
             seeds = np.random.SeedSequence([self.inputs.seed, position])
             return _train(
                 read_only(source.store.tokens),
-                read_only(source.store.sentences),
-                first,
-                last,
+                read_only(source.store.sentences[first : last + 1]),
                 self.keep,
                 self.config.window,
                 self.config.kind == "cbow",
@@ -120,9 +116,7 @@ def read_only(array: Integers) -> Integers:
 @jit
 def _train(
     tokens: Integers,
-    sentences: Integers,
-    first: int,
-    last: int,
+    bounds: Integers,
     keep: NDArray[np.uint64],
     window: int,
     use_mean: bool,
@@ -141,15 +135,15 @@ def _train(
     scratch = allocate_scratch(2 * window, max_targets, vectors.shape[1])
     sentence = np.empty(_MAX_SENTENCE, np.int64)
     loss, count, num_windows = 0.0, 0, 0
-    for number in range(first, last):
-        position, end = sentences[number], sentences[number + 1]
+    for number in range(len(bounds) - 1):
+        position, end = bounds[number], bounds[number + 1]
         while position < end:
             length = 0
             while position < end and length < _MAX_SENTENCE:
                 word = tokens[position]
                 position += 1
                 rng = lcg_next(rng)
-                if rng >> _HALF < keep[word]:
+                if rng >> HALF < keep[word]:
                     prefetch(vectors, word)
                     sentence[length] = word
                     length += 1
@@ -169,7 +163,7 @@ def _train(
                     prefetch(outputs, windows.targets[index, target])
                 num_windows += 1
                 if num_windows > 1:
-                    measure = rng >> _HALF & measure_every - np.uint64(1) == 0
+                    measure = rng >> HALF & measure_every - np.uint64(1) == 0
                     loss += update_window(
                         vectors, outputs, windows, 1 - index, use_mean, learning_rate, measure, scratch
                     )
@@ -207,7 +201,7 @@ def _set_targets(
             sample = randint(rng, len(negative_table))
             entry = negative_table[sample]
             rng = lcg_next(rng)
-            if rng >> _HALF >= entry >> _HALF:
+            if rng >> HALF >= entry >> HALF:
                 sample = int(np.int64(entry & _LOWER_HALF))
             if sample != center:
                 targets[num_targets] = sample

@@ -91,12 +91,11 @@ class WordClusterTrainer(StaticTrainer):
     """Clusters words into as many classes as the vectors have dimensions; a vector is the one-hot code of a class."""
 
     def __init__(self, config: WordClusterConfig, inputs: TrainingInputs) -> None:
-        super().__init__(inputs)
-        self.config = config
+        super().__init__(config, inputs)
         vocab_size, self.num_classes = inputs.vectors.shape
         # Special tokens still separate words, so they are counted and then dropped.
         window = WindowConfig(window=1, distance_weighting="flat", symmetric=False)
-        counts = cooccurrence_counts(inputs.store, window, np.ones(vocab_size, np.bool_))
+        counts = cooccurrence_counts(inputs.source.store, window, np.ones(vocab_size, np.bool_))
         self.bigrams = Bigrams.of(counts, inputs.is_word)
         self.counts = inputs.word_counts()
         self.words = np.argsort(-self.counts, kind="stable")[: np.count_nonzero(self.counts)]  # most frequent first
