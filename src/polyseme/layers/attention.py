@@ -32,9 +32,6 @@ class AttentionContext:
     cache: AnyKVCache | None = None
 
 
-FULL_ATTENTION = AttentionContext()
-
-
 class SelfAttention(nn.Module):
     """Self-attention with one projection for queries, keys and values."""
 
@@ -46,7 +43,7 @@ class SelfAttention(nn.Module):
         self.output = Linear(width, width)
         self.recorded: list[Tensor] | None = None  # attention weights, inside `record_attention`
 
-    def forward(self, x: Tensor, context: AttentionContext = FULL_ATTENTION, layer: int = 0) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext, layer: int = 0) -> Tensor:
         """Map (B, T, D) to (B, T, D); `layer` is the index in the cache."""
         num_rows, length, width = x.shape
         projected = self.query_key_value(x).view(num_rows, length, 3, self.num_heads, -1)

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from polyseme.config import Config
-from polyseme.layers.attention import FULL_ATTENTION, AttentionContext, SelfAttention
+from polyseme.layers.attention import AttentionContext, SelfAttention
 from polyseme.layers.dropout import Dropout
 from polyseme.layers.linear import Linear
 
@@ -102,7 +102,7 @@ class _Block(nn.Module):
 class PostNormBlock(_Block):
     """Adds each sublayer to its input and normalizes the sum (post-LN)."""
 
-    def forward(self, x: Tensor, context: AttentionContext = FULL_ATTENTION, layer: int = 0) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext, layer: int = 0) -> Tensor:
         x = self.attention_norm(x + self.drop(self.attention(x, context, layer)))
         return self.feed_forward_norm(x + self.drop(self.feed_forward(x)))  # type: ignore[no-any-return]
 
@@ -110,6 +110,6 @@ class PostNormBlock(_Block):
 class PreNormBlock(_Block):
     """Normalizes the input of each sublayer and leaves the residual stream as it is (pre-LN)."""
 
-    def forward(self, x: Tensor, context: AttentionContext = FULL_ATTENTION, layer: int = 0) -> Tensor:
+    def forward(self, x: Tensor, context: AttentionContext, layer: int = 0) -> Tensor:
         x = x + self.drop(self.attention(self.attention_norm(x), context, layer))
         return x + self.drop(self.feed_forward(self.feed_forward_norm(x)))  # type: ignore[no-any-return]

@@ -35,9 +35,7 @@ class Bert(Encoder):
     input_format = "cross_encoder"
     first_position: ClassVar[int] = 0  # of a sequence, in the position table
 
-    def __init__(
-        self, config: BertConfig, *, embedding_width: int | None = None, num_blocks: int | None = None
-    ) -> None:
+    def __init__(self, config: BertConfig, *, embedding_width: int = 0, num_blocks: int = 0) -> None:
         super().__init__(config)
         width = embedding_width or config.width
         self.widths = (config.width,) * (config.num_layers + 1)

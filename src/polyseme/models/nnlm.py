@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from polyseme.batch import Batch, Encoded, State
 from polyseme.layers.dropout import Dropout
-from polyseme.models.base import Encoder, ModelConfig
+from polyseme.models.base import Encoder, ModelConfig, encode_padded
 
 
 class NnlmConfig(ModelConfig):
@@ -52,24 +52,20 @@ class Nnlm(Encoder):
         nn.init.normal_(self.tokens.weight, std=0.1)
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:
+        if batch.packed_lengths is not None:
+            return encode_padded(self, batch)
         x = self.tokens(batch.ids)  # (B, T, D)
         num_rows, num_tokens, width = x.shape
         num_before = self.config.order - 2
         before = state.vectors if isinstance(state, WindowState) else x.new_zeros(num_rows, num_before, width)
         history = torch.cat([before, x], 1)  # zeros before the first word
-        positions = torch.arange(num_tokens, device=x.device)
-        if batch.packed_lengths is not None:
-            positions = torch.cat([positions[:length] for length in batch.packed_lengths])
-        views = []
-        for back in range(self.config.order - 1):
-            view = history[:, num_before - back :][:, :num_tokens]
-            views.append(view if batch.packed_lengths is None else view * (positions >= back)[:, None])
+        views = [history[:, num_before - back :][:, :num_tokens] for back in range(self.config.order - 1)]
         window = self.drop(torch.cat(views, -1))  # (B, T, (n - 1) D), nearest first
         top = self.drop(torch.tanh(self.hidden(window)))
         if self.config.connections == "direct":
             top = torch.cat([top, window], -1)
         after = WindowState(history[:, num_tokens:], state.length + num_tokens) if state else None
-        return Encoded(layers=(x, top), mask=batch.mask, packed_lengths=batch.packed_lengths, state=after)
+        return Encoded(layers=(x, top), mask=batch.mask, state=after)
 
     def new_state(self, num_rows: int, max_length: int) -> WindowState:
         return WindowState(torch.zeros(num_rows, self.config.order - 2, self.config.width, device=self.device))

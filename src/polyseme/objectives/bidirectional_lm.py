@@ -25,8 +25,8 @@ from polyseme.objectives.causal_lm import CausalLm
 from polyseme.objectives.sources import TokenSource, rng
 from polyseme.tokenization.config import SpecialTokens
 
-_AUTO_SOFTMAX = ((10_000, "full"), (200_000, "sampled"))  # up to this vocabulary size
-_LARGEST_SOFTMAX = "adaptive"  # beyond, the optimizer takes too long for the whole table
+# Up to this vocabulary size; for the largest, the optimizer takes too long for the whole table.
+_AUTO_SOFTMAX = ((10_000, "full"), (200_000, "sampled"), (math.inf, "adaptive"))
 
 
 class BidirectionalLmConfig(ObjectiveConfig):
@@ -48,7 +48,7 @@ class BidirectionalLm(CausalLm):
         vocab_size, width = encoder.config.vocab_size, encoder.widths[-1] // 2
         kind: str = config.softmax
         if kind == "auto":
-            kind = next((kind for most, kind in _AUTO_SOFTMAX if vocab_size <= most), _LARGEST_SOFTMAX)
+            kind = next(kind for most, kind in _AUTO_SOFTMAX if vocab_size <= most)
         self.softmax = AdaptiveSoftmax(vocab_size, width) if kind == "adaptive" else Softmax(vocab_size, width)
         self.vocab_size = vocab_size
         self.num_sampled = config.num_sampled if kind == "sampled" else 0
@@ -110,11 +110,7 @@ class DelimitedSentences:
         # The last sentence of a document already has an end token.
         closed = (store.tokens[bounds[1:] - 1] == end) & (bounds[1:] > bounds[:-1])
         self.bounds = bounds + np.concatenate([[0], np.cumsum(2 - closed)])
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens, with the added ones."""
-        return int(self.bounds[-1])
+        self.num_tokens = int(self.bounds[-1])  # with the added ones
 
     def read(self, positions: Ids) -> Ids:
         """Tokens at these positions; the text is circular."""

@@ -60,24 +60,18 @@ class DialogueResponse(NextSentence):
         lengths = np.where(present, np.minimum(ends - closed - starts, longest), -1)
         stops = np.cumsum(lengths + 1, axis=1)  # positions of the separators
         column = np.arange(source.length)
-        ids = np.full((num_rows, source.length), self.pad, dtype=np.int64)
-        units = torch.zeros(ids.shape, dtype=torch.uint8)
-        segments = np.zeros_like(ids)
-        for number in range(3):
-            stop = stops[:, number, None]
-            inside = (column >= stop - lengths[:, number, None]) & (column <= stop) & present[:, number, None]
-            positions = (starts[:, number, None] + column - stop + lengths[:, number, None])[inside]
-            ids[inside] = source.read(positions)
-            segments[inside] = np.broadcast_to(roles[:, number, None], inside.shape)[inside]
-            bits = source.read_units(positions)
-            if bits is not None:
-                units[torch.from_numpy(inside)] = bits
-            ids[inside & (column == stop)] = self.separator
+        number = (column > stops[:, :2, None]).sum(axis=1)  # of the turn of each token, (B, T)
+        begin, stop, role = (np.take_along_axis(of_turn, number, axis=1) for of_turn in (stops - lengths, stops, roles))
+        inside = (column >= begin) & (column <= stop)
+        positions = np.take_along_axis(starts, number, axis=1) + column - begin
+        ids = np.where(inside, source.read(positions), self.pad)
+        ids[inside & (column == stop)] = self.separator
         ids[:, 0] = self.start
+        units = source.read_units(positions)
         batch = Batch(
             ids=torch.from_numpy(ids),
             mask=torch.from_numpy(column <= stops[:, -1:]),
-            segments=torch.from_numpy(segments),
-            units=None if store.units is None else units,
+            segments=torch.from_numpy(np.where(inside, role, 0)),
+            units=None if units is None else units * torch.from_numpy(inside),
         )
         return batch.with_labels(self.name, torch.from_numpy(np.where(fake, FAKE, REAL)))

@@ -60,11 +60,10 @@ def _check_header(path: Path, header: object, num_bytes: int) -> Shapes:
     try:
         for name, entry in header.items():
             shape, (begin, end), width = entry["shape"], entry["data_offsets"], _BYTES[entry["dtype"]]
-            if len(shape) > _MAX_DIMENSIONS:  # the product of thousands of dimensions would take long
-                raise broken
-            if not all(type(number) is int and 0 <= number < 1 << 63 for number in (*shape, begin, end)):
-                raise broken
-            if not name.isprintable() or len(name) > 512 or end - begin != math.prod(shape) * width:
+            plausible = len(shape) <= _MAX_DIMENSIONS and len(name) <= 512 and name.isprintable()
+            plausible &= all(type(number) is int and 0 <= number < 1 << 63 for number in (*shape, begin, end))
+            # The product of thousands of dimensions would take long.
+            if not plausible or end - begin != math.prod(shape) * width:
                 raise broken
             shapes[name] = tuple(shape)
             spans.append((begin, end))
