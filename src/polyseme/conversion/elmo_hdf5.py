@@ -22,14 +22,15 @@ from polyseme.inference.model import LoadedModel
 from polyseme.models.elmo import Elmo, ElmoConfig
 from polyseme.models.hf_mapping import WeightRule
 from polyseme.system.atomic_io import write_file
+from polyseme.system.regular_files import check_regular
 from polyseme.tokenization.config import TokenizerConfig
+from polyseme.tokenization.json_files import read_lines
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.storage.model_dir import WEIGHTS, meta_device, read_json
 
 _OPTIONS, _HDF5, _VOCABULARY = "options.json", "weights.hdf5", "vocab*.txt"  # the ends of the original names
 
 _SPECIALS = ("<S>", "</S>", "<UNK>")
-_MAX_VOCABULARY_BYTES = 50_000_000
 _RULES = (
     WeightRule("tokens.characters.weight", "char_embed"),
     WeightRule("tokens.filters.{n}.weight", "CNN/W_cnn_{n}", transposed=True),
@@ -128,12 +129,7 @@ def _read_vocabulary(folder: Path) -> list[str]:
     """The words of the vocabulary file after missing special tokens; without a file, only these."""
     words: dict[str, None] = {}
     for path in sorted(folder.glob(_VOCABULARY))[:1]:
-        try:
-            if path.stat().st_size > _MAX_VOCABULARY_BYTES:
-                raise CheckpointError(f"{path} is too large for a vocabulary file; remove it")
-            words = dict.fromkeys(filter(None, path.read_text(encoding="utf-8").split("\n")))
-        except (OSError, UnicodeDecodeError):
-            raise CheckpointError(f"{path} is not a vocabulary file in UTF-8; download it again") from None
+        words = dict.fromkeys(filter(None, read_lines(path)))
     return [*(word for word in _SPECIALS if word not in words), *words]
 
 
@@ -143,10 +139,10 @@ def _read_weights(path: Path, shapes: Mapping[str, torch.Size]) -> dict[str, Ten
 
     weights = {}
     try:
-        with h5py.File(path, "r") as file:
+        with h5py.File(check_regular(path), "r") as file:
             for name, shape in shapes.items():
-                dataset = file.get(name)
-                if not isinstance(dataset, h5py.Dataset) or dataset.shape != tuple(shape):
+                dataset = _find_dataset(file, name)
+                if dataset is None or dataset.shape != tuple(shape):
                     actual = getattr(dataset, "shape", "missing")
                     raise CheckpointError(
                         f"{path}: the shape of {name} is {actual} and {_OPTIONS} implies {tuple(shape)}; "
@@ -156,6 +152,19 @@ def _read_weights(path: Path, shapes: Mapping[str, torch.Size]) -> dict[str, Ten
     except (OSError, RuntimeError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is a damaged HDF5 file ({error}); download it again") from None
     return weights
+
+
+def _find_dataset(file: Any, name: str) -> Any:
+    """A dataset of an HDF5 file; None if there is none, or if it refers to other files."""
+    import h5py
+
+    place = file
+    for part in name.split("/"):
+        if not isinstance(place, h5py.Group) or not isinstance(place.get(part, getlink=True), h5py.HardLink):
+            return None
+        place = place[part]
+    refers = isinstance(place, h5py.Dataset) and (place.external or place.is_virtual)
+    return place if isinstance(place, h5py.Dataset) and not refers else None
 
 
 def _to_theirs(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter
 from polyseme.conversion.formats import Importer, ImportOptions, write_checkpoint
 from polyseme.errors import CheckpointError
 from polyseme.system.io_errors import readable
-from polyseme.system.regular_files import read_regular
+from polyseme.system.regular_files import check_regular, read_regular
 from polyseme.training.storage.model_dir import WEIGHTS
 
 _SHAPES = "params_shapes.json"
@@ -73,7 +73,7 @@ def _read_values(source: Path) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
     for path in itertools.takewhile(Path.exists, paths):
         try:
             # Memory-mapped, a file cannot declare more values than it has.
-            part = np.load(path, mmap_mode="r", allow_pickle=False)
+            part = np.load(check_regular(path), mmap_mode="r", allow_pickle=False)
             if part.ndim != 1 or part.dtype != np.float32:
                 raise ValueError
         except (OSError, ValueError, EOFError):

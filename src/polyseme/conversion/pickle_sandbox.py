@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from polyseme.errors import CheckpointError
+from polyseme.system.regular_files import check_regular
 
 _MEMORY = 500_000_000  # bytes beyond three times the size of the file
 _SECONDS = 60  # of processor time, and one for every ten megabytes
@@ -26,7 +27,7 @@ def as_safetensors(weights: Path, scratch: Path, *, read_pickle: bool) -> Path:
 def unpickle(source: Path, target: Path) -> None:
     """Convert pickled weights to safetensors."""
     command = [sys.executable, "-P", "-m", __name__, str(source), str(target)]
-    seconds = _PATIENCE * _processor_seconds(source.stat().st_size)
+    seconds = _PATIENCE * _processor_seconds(check_regular(source).stat().st_size)
     try:
         process = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:

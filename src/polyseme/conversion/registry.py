@@ -21,6 +21,7 @@ from polyseme.errors import CheckpointError, ConfigError
 from polyseme.inference.model import LoadedModel
 from polyseme.system.atomic_io import atomic_folder, check_new_folder
 from polyseme.system.io_errors import readable, writable
+from polyseme.system.regular_files import check_regular
 from polyseme.tokenization.vocabulary_files import MERGES_FILES, VOCABULARY_FILES
 from polyseme.training.pretrained_embeddings import PretrainedEmbeddings
 
@@ -75,7 +76,7 @@ def as_model_directory(
             importer.convert(source, folder, options)
             for name in _COPIED:
                 if (source / name).is_file():
-                    shutil.copyfile(source / name, folder / name)
+                    shutil.copyfile(check_regular(source / name), folder / name)
         yield folder
 
 

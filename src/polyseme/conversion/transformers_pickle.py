@@ -5,6 +5,7 @@ from pathlib import Path
 
 from polyseme.conversion.formats import Importer, ImportOptions
 from polyseme.conversion.pickle_sandbox import unpickle
+from polyseme.system.regular_files import check_regular
 from polyseme.training.storage.model_dir import CONFIG, WEIGHTS
 
 _PICKLED = "pytorch_model.bin"
@@ -12,7 +13,7 @@ _PICKLED = "pytorch_model.bin"
 
 def _convert(source: Path, target: Path, options: ImportOptions) -> None:
     unpickle(source / _PICKLED, target / WEIGHTS)
-    shutil.copyfile(source / CONFIG, target / CONFIG)
+    shutil.copyfile(check_regular(source / CONFIG), target / CONFIG)
 
 
 IMPORTER = Importer(

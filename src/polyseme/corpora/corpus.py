@@ -9,6 +9,7 @@ from polyseme.corpora.file_readers import FORMATS, FileReader, detect_compressio
 from polyseme.corpora.sentence_splitting import split_sentences
 from polyseme.errors import DataError
 from polyseme.system.io_errors import readable
+from polyseme.system.regular_files import check_not_a_device
 
 
 class Corpus:
@@ -79,6 +80,7 @@ def _find_files(path: str) -> list[Path]:
     place = Path(path).expanduser()
     try:
         with readable(place):
+            check_not_a_device(place)
             if place.is_file():
                 return [place]
             if place.is_dir():

@@ -15,6 +15,7 @@ from polyseme.config import suggest_name
 from polyseme.corpora.utf16_text import replace_surrogates
 from polyseme.errors import DataError
 from polyseme.system.io_errors import readable
+from polyseme.system.regular_files import check_not_a_device
 
 FORMATS = {".txt": "txt", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 IN_MEMORY = Path("input")
@@ -24,6 +25,8 @@ MAX_ROW_LENGTH = 16_000_000  # characters of a JSON or CSV row, which cannot be 
 BLOCK_SIZE = 1 << 18  # bytes read at a time
 _MIN_JUDGED = 64_000  # characters after which the share of invalid bytes is judged
 _ALWAYS_TOLERATED = 8  # invalid bytes, however small the file
+_MAX_EXPANSION = 200  # of a compressed file; text expands to 3 to 30 times its size
+_MIN_EXPANDED = 32_000_000  # bytes that may be repetitive
 _INVALID = re.compile("[\0\ud800-\udfff]")
 _BREAKS = " \n\t。！？；，、.!?;,"
 
@@ -241,9 +244,17 @@ class FileReader:
             yield tail
 
     def _blocks(self) -> Iterator[bytes]:
+        check_not_a_device(self.file)
         with self.file.open("rb") as raw, _decompressed(self.file, raw) as stream:
+            num_bytes = 0
             while block := stream.read(BLOCK_SIZE):
                 self.bytes_read = raw.tell()
+                num_bytes += len(block)
+                if num_bytes > max(_MIN_EXPANDED, _MAX_EXPANSION * self.bytes_read):
+                    raise DataError(
+                        f"{self.file} expands to more than {_MAX_EXPANSION} times its size, which text does not; "
+                        "decompress it first if it should be read"
+                    )
                 yield block
 
     def _count(self, text: str, source: bytes) -> None:

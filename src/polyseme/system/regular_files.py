@@ -11,6 +11,12 @@ from pathlib import Path
 from typing import BinaryIO
 
 
+def check_not_a_device(path: Path) -> None:
+    """Raise an OSError for a device, which may never end; pipes are allowed."""
+    if path.is_char_device() or path.is_block_device():
+        raise OSError(errno.EINVAL, "a device", str(path))
+
+
 def check_regular(path: Path) -> Path:
     """Raise an OSError for a path that is not a regular file, or a link out of its directory; return the path."""
     open_regular(path).close()
