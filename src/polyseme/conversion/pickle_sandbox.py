@@ -8,7 +8,7 @@ from polyseme.errors import CheckpointError
 from polyseme.system.regular_files import check_regular
 
 _MEMORY = 500_000_000  # bytes beyond three times the size of the file
-_SECONDS = 60  # of processor time, and one for every ten megabytes
+_SECONDS = 20  # of processor time, and one for every ten megabytes
 _PATIENCE = 10  # wall-clock time relative to processor time, for a busy machine
 
 

@@ -152,7 +152,10 @@ def _binary_blocks(content: mmap.mmap, offsets: Ids, width: int) -> Blocks:
 
 def _detect_width(path: Path, content: mmap.mmap, start: int, width: int | None) -> int:
     """The number of values per line."""
-    counts = [_count_numbers(line) for line in itertools.islice(filter(None, _lines(content, start)), _SAMPLED_LINES)]
+    sample = list(itertools.islice(filter(None, _lines(content, start)), _SAMPLED_LINES))
+    if max(map(len, sample), default=0) == _MAX_LINE_BYTES:
+        raise CheckpointError(f"{path} has a line of over {_MAX_LINE_BYTES:,} bytes; it is not a file of word vectors")
+    counts = [_count_numbers(line) for line in sample]
     detected = statistics.mode(counts) if counts else 0  # a word such as "route 66" has one more than the others
     if not detected:
         raise CheckpointError(

@@ -25,8 +25,8 @@ MAX_ROW_LENGTH = 16_000_000  # characters of a JSON or CSV row, which cannot be 
 BLOCK_SIZE = 1 << 18  # bytes read at a time
 _MIN_JUDGED = 64_000  # characters after which the share of invalid bytes is judged
 _ALWAYS_TOLERATED = 8  # invalid bytes, however small the file
-_MAX_EXPANSION = 200  # of a compressed file; text expands to 3 to 30 times its size
-_MIN_EXPANDED = 32_000_000  # bytes that may be repetitive
+_MAX_EXPANSION = 100  # of a compressed file; text expands to 3 to 30 times its size
+_MIN_EXPANDED = 500_000  # bytes that may be repetitive
 _INVALID = re.compile("[\0\ud800-\udfff]")
 _BREAKS = " \n\t。！？；，、.!?;,"
 
