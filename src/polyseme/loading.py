@@ -10,7 +10,7 @@ from polyseme.config import did_you_mean
 from polyseme.conversion.registry import TOKENIZER_FILES, check_loadable
 from polyseme.conversion.word_vector_files import WordListTokenizer, WordVectors, read_word_vectors
 from polyseme.errors import CheckpointError, ConfigError
-from polyseme.families import OBJECTIVES, build_objective
+from polyseme.families import build_objective
 from polyseme.layers.linear import quantize
 from polyseme.models.base import Encoder
 from polyseme.objectives.joint import JointObjective
@@ -23,7 +23,7 @@ from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.finetune_recipe import FineTuningRecipe, read_recipe
 from polyseme.training.finetuning import FineTuningScores, read_labels
 from polyseme.training.presets import read_preset
-from polyseme.training.recipe import RECIPE, Recipe
+from polyseme.training.recipe import RECIPE, Recipe, parse_objective
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.manifest import find_changes, verify_directory
 from polyseme.training.storage.model_dir import WEIGHTS, ModelFiles, meta_device, open_model
@@ -130,8 +130,7 @@ def _heads(
         return build_finetuning_objective(read_labels(folder, recipe), recipe.finetuning, files.encoder)
     if recipe:
         return build_objective(recipe.objective, files.encoder, specials)
-    settings = read_preset(files.family, "base")["objective"]
-    config = OBJECTIVES[settings["kind"]][0].parse(settings, group="objective")
+    config = parse_objective(read_preset(files.family, "base")["objective"])
     return build_objective(config, files.encoder, specials)
 
 

@@ -12,14 +12,7 @@ from polyseme.config import Config
 from polyseme.errors import ConfigError, PolysemeError
 from polyseme.tasks import FineTuningConfig, TaskConfig, task_spec
 from polyseme.training.base_model import BaseModel
-from polyseme.training.recipe import (
-    Recipe,
-    SavedRecipe,
-    apply_overrides,
-    parse_groups,
-    parse_settings,
-    read_recipe_values,
-)
+from polyseme.training.recipe import Recipe, SavedRecipe, apply_overrides, parse_recipe, read_recipe_values
 
 _MIN_EPOCHS, _MAX_EPOCHS = 3, 30
 _ENOUGH_EXAMPLES = 24_000  # with repetitions; more hardly help
@@ -67,9 +60,9 @@ class FineTuningRecipe(SavedRecipe):
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
-        family, groups = parse_groups(values, "model", "tokenizer", "finetuning", "tasks", "data", "training")
-        settings = parse_settings(family, groups, finetuning=FineTuningConfig, data=LabelledDataConfig)
-        return cls(family=family, tasks=parse_tasks(groups["tasks"]), **settings)
+        return cls(
+            **parse_recipe(values, finetuning=FineTuningConfig.parse, data=LabelledDataConfig.parse, tasks=parse_tasks)
+        )
 
     def options(self) -> dict[str, Any]:
         return {
@@ -93,15 +86,15 @@ def read_recipe(folder: Path) -> Recipe | FineTuningRecipe:
     return FineTuningRecipe.load(folder) if "tasks" in read_recipe_values(folder) else Recipe.load(folder)
 
 
-def parse_tasks(tasks: Mapping[str, Any]) -> dict[str, TaskConfig]:
+def parse_tasks(tasks: Mapping[str, Any], *, group: str = "tasks") -> dict[str, TaskConfig]:
     """Validate the settings of tasks by name."""
+    configs = {}
     for name, settings in tasks.items():
+        of_task = f"{group}.{name}"
         if not isinstance(settings, Mapping):
-            raise ConfigError(f"tasks.{name} is a group of settings; write tasks.{name}.setting = value")
-    return {
-        name: task_spec(settings.get("kind", ""), group=f"tasks.{name}").Config.parse(settings, group=f"tasks.{name}")
-        for name, settings in tasks.items()
-    }
+            raise ConfigError(f"{of_task} is a group of settings; write {of_task}.setting = value")
+        configs[name] = task_spec(settings.get("kind", ""), group=of_task).Config.parse(settings, group=of_task)
+    return configs
 
 
 def plan_finetuning(

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -143,11 +143,9 @@ class Recipe(SavedRecipe):
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
         """Validate a recipe; the first error is reported as `group.setting`."""
-        family, groups = parse_groups(values, "model", "tokenizer", "objective", "data", "training")
-        kind, expected = groups["objective"].get("kind", ""), read_preset(family, "base")["objective"]["kind"]
-        if not isinstance(kind, str) or kind not in OBJECTIVES:
-            raise ConfigError(f"objective.kind: {kind!r:.60} is not an objective{suggest_name(str(kind), OBJECTIVES)}")
-        recipe = cls(family=family, **parse_settings(family, groups, objective=OBJECTIVES[kind][0], data=DataConfig))
+        recipe = cls(**parse_recipe(values, objective=parse_objective, data=DataConfig.parse))
+        family, kind = recipe.family, recipe.objective.kind
+        expected = read_preset(family, "base")["objective"]["kind"]
         if kind != expected:
             raise ConfigError(
                 f"objective.kind: {family} is trained with {expected!r}, not {kind!r}; remove the setting"
@@ -204,26 +202,30 @@ def read_recipe_values(folder: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path} is damaged ({error!s:.100}); restore the file that the run wrote") from None
 
 
-def parse_groups(values: Mapping[str, Any], *groups: str) -> tuple[str, dict[str, Mapping[str, Any]]]:
-    """Split plain values into the family and the groups of settings."""
+def parse_recipe(values: Mapping[str, Any], **parsers: Callable[..., Any]) -> dict[str, Any]:
+    """Validate the family, the groups of settings that all recipes have, and other groups by their parsers."""
+    names = ("model", "tokenizer", *parsers, "training")
     for name in values:
-        if name not in ["family", "command", *groups]:
-            raise ConfigError(f"{name}: no such group of settings{suggest_name(name, groups)}")
+        if name not in ("family", "command", *names):
+            raise ConfigError(f"{name}: no such group of settings{suggest_name(name, names)}")
     family = values.get("family", "")
     if not isinstance(family, str) or family not in FAMILIES:
         raise ConfigError(f"{family!r:.60} is not a family{suggest_name(str(family), FAMILIES)}")
-    parts = {name: values.get(name, {}) for name in (*groups, "command")}
-    for name, part in parts.items():
-        if not isinstance(part, Mapping):
+    groups = {name: values.get(name, {}) for name in (*names, "command")}
+    for name, settings in groups.items():
+        if not isinstance(settings, Mapping):
             raise ConfigError(f"{name} is a group of settings; write {name}.setting = value")
-    return family, parts
+    parsers |= {"model": FAMILIES[family].Config.parse, "tokenizer": TokenizerConfig.parse}
+    parsers |= {"training": TrainingConfig.parse, "command": CommandConfig.parse}
+    return {"family": family, **{name: parsers[name](settings, group=name) for name, settings in groups.items()}}
 
 
-def parse_settings(family: str, groups: Mapping[str, Mapping[str, Any]], **configs: type[Config]) -> dict[str, Any]:
-    """Validate the groups of settings that all recipes have, and those in `configs`."""
-    configs = {"model": FAMILIES[family].Config, "tokenizer": TokenizerConfig, **configs}
-    configs |= {"training": TrainingConfig, "command": CommandConfig}
-    return {name: config.parse(groups[name], group=name) for name, config in configs.items()}
+def parse_objective(values: Mapping[str, Any], *, group: str = "objective") -> Any:
+    """Validate the settings of an objective of any kind."""
+    kind = values.get("kind", "")
+    if not isinstance(kind, str) or kind not in OBJECTIVES:
+        raise ConfigError(f"{group}.kind: {kind!r:.60} is not an objective{suggest_name(str(kind), OBJECTIVES)}")
+    return OBJECTIVES[kind][0].parse(values, group=group)
 
 
 def _plain(settings: Any) -> Any:
