@@ -113,3 +113,24 @@ def test_later_rows_replace_earlier_ones_with_the_same_key(tmp_path):
 @pytest.mark.parametrize("line", ["", "[]", "3", '{"row": []}', '{"row": "task"', '{"row": "other"}', "[" * 100_000])
 def test_malformed_lines_are_no_rows(line):
     assert parse_row(line) is None
+
+
+TASK = {"row": "task", "family": "bert", "task": "topics", "kind": "classify", "metric": "accuracy"}
+PARTS = {
+    # A valid row, and changes that make it invalid.
+    "pairs": ({"row": "neighbours", "family": "bert", "word": "a", "neighbours": [["b", 0.5]]},
+              [{"neighbours": part} for part in ([["b"]], [["b", "c"]], [[0.5, "b"]], ["bc"])]),
+    "points": ({"row": "sense_map", "family": "bert", "word": "a", "layer": 1, "points": [[0, 0.5, "a b", 0, 1, 0]]},
+               [{"points": [point]} for point in ([], [0, 0.5, "a b", 0, 1], [0, 0.5, "a b", -1, 1, 0])]),
+    "task": ({**TASK, "method": "linear_probe", "num_labels": 9, "values": [0.5]},
+             [{"values": []}, {"values": [1e300]}, {"num_labels": 0}, {"method": "guess"}]),
+    "metric": (metric(), [{"value": 1e300}, {"value": 10**400}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_parts_of_rows_are_validated(case):
+    row, changes = PARTS[case]
+    assert parse_row(json.dumps(row)) == row
+    for change in changes:
+        assert parse_row(json.dumps({**row, **change})) is None, change
