@@ -41,13 +41,9 @@ def fill_masks(
         encoded = encoder(Batch.of(torch.tensor([ids[start : start + limit]], device=encoder.device)))
         probabilities = head.logits(encoder, encoded.layers[-1][0, positions]).softmax(-1)  # (masks, V)
         best = probabilities.topk(min(max(1, top), probabilities.shape[-1]))
-        predictions += [
-            [
-                MaskPrediction(token=tokenizer.token(id), probability=probability)
-                for probability, id in zip(values, indices, strict=True)
-            ]
-            for values, indices in zip(best.values.tolist(), best.indices.tolist(), strict=True)
-        ]
+        for row in zip(best.values.tolist(), best.indices.tolist(), strict=True):
+            candidates = zip(*row, strict=True)
+            predictions.append([MaskPrediction(token=tokenizer.token(id), probability=p) for p, id in candidates])
     return predictions
 
 

@@ -34,8 +34,7 @@ def read_preset(family: str, size: str, recipe: str = "fast") -> dict[str, Any]:
 
 def adaptation_defaults(family: str) -> dict[str, Any]:
     """Training settings that the paper of a family gives for continued pretraining, if it gives any."""
-    training: dict[str, Any] = _read_family(family).get("adapt", {}).get("training", {})
-    return training
+    return dict(_read_family(family).get("adapt", {}).get("training", {}))
 
 
 def _read_family(family: str) -> dict[str, Any]:
