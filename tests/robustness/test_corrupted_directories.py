@@ -20,7 +20,7 @@ from tests.robustness.forks import ForkingProcess
 from polyseme.training.storage.history import HISTORY
 from polyseme.training.storage.manifest import MANIFEST, read_manifest
 
-NUM_SAMPLED, NUM_CAMPAIGN = 25, 300
+NUM_SAMPLED, NUM_CAMPAIGN = 15, 300
 MORE_CPU, MORE_MEMORY = 2.0, 300e6  # than the same command takes on the intact directory
 LONGEST_LINE = 1000  # characters of an error
 SENTENCE = "the old bank by the river"

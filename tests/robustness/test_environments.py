@@ -135,7 +135,7 @@ def check(results, print_metric):
 @pytest.mark.slow
 def test_odd_environments(run_case, print_metric):
     with ThreadPoolExecutor(2) as pool:
-        check(pool.map(run_case, range(30)), print_metric)
+        check(pool.map(run_case, range(12)), print_metric)
 
 
 @pytest.mark.soak

@@ -25,7 +25,7 @@ from polyseme.families import FAMILIES
 
 SHORT = ("bert", "gpt2")
 STEPS = 60
-KILLS = 7
+KILLS = 4
 FAR = 8  # steps after which a run is killed at the latest
 CAMPAIGN_STEPS = 200
 CAMPAIGN_KILLS = 10
@@ -153,7 +153,7 @@ def uninterrupted(place, corpus_file):
 
 @pytest.mark.slow
 def test_killed_at_random_moments(uninterrupted, place, corpus_file):
-    """Seven SIGKILLs, some before there is a run, some while a checkpoint is written."""
+    """Four SIGKILLs, some before there is a run, some while a checkpoint is written."""
 
     def work(family):
         reference, first, whole = uninterrupted[family]
@@ -172,7 +172,7 @@ def test_killed_at_random_moments(uninterrupted, place, corpus_file):
         return reached, stderr
 
     for family, (reached, stderr) in for_both_families(work).items():
-        assert len(set(reached)) > 2, f"{family} was always killed at the same place: {reached}"
+        assert len(set(reached)) > 1, f"{family} was always killed at the same place: {reached}"
         assert "Traceback" not in stderr
 
 
