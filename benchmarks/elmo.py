@@ -26,7 +26,7 @@ from polyseme.objectives.sources import TokenSource
 from polyseme.tokenization.config import SpecialTokens
 from polyseme.training.optimization.gradient_learner import GradientLearner
 from polyseme.training.optimization.optimizer_config import TrainingConfig
-from polyseme.training.presets import read_preset
+from polyseme.training.recipes.presets import read_preset
 
 SPECIALS = SpecialTokens(start=0, separator=1, unknown=2, end=1)
 NUM_TOKENS = 400_000

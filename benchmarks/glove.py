@@ -26,7 +26,7 @@ from polyseme.evaluation.word_similarity import read_sets, score_words
 from polyseme.inference.embedding_space import EmbeddingSpace
 from polyseme.static_embeddings.glove import GloveTrainer
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 Doubles = NDArray[np.float64]
 

@@ -24,7 +24,7 @@ from bench import Row, arguments, best_of, report
 from polyseme.evaluation.minimal_pairs import read_pairs
 from polyseme.families import FAMILIES, build_objective
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 FAMILIES_SCORED = ("gpt2", "bert", "elmo")
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bench import Row, arguments, report
 from polyseme.datasets.builtin import sample_text
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 Ids = NDArray[np.int64]
 EM_ITERATIONS = 20

@@ -43,7 +43,7 @@ from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.optimization.gradient_learner import GradientLearner
 from polyseme.training.optimization.optimizer_config import TrainingConfig
-from polyseme.training.presets import read_preset
+from polyseme.training.recipes.presets import read_preset
 
 MASK_PROBABILITY = 0.15
 EMBEDDING_WIDTH = 128  # of ALBERT

@@ -42,7 +42,7 @@ from polyseme.datasets.builtin import sample_text
 from polyseme.families import FAMILIES, build_objective
 from polyseme.pretrained import Pretrained
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 CLIENTS = (1, 8, 64, 256)
 STREAM_TOKENS = 100

@@ -52,7 +52,7 @@ from polyseme.objectives.sources import TokenSource
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.data_pipeline import open_corpora, train_tokenizer
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 DEV_TOKENS = 65_536
 NUM_EVALUATIONS = 12

@@ -20,7 +20,7 @@ from polyseme import load
 from polyseme.api import open_recipe_embeddings, pretrain
 from polyseme.corpora.parallel import ParallelCorpus
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 
 def train_vectors(folder: Path, data: Path, corpus: list[str]) -> Path:

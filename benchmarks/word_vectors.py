@@ -36,7 +36,7 @@ from polyseme.static_embeddings.encoder import StaticEmbedding, StaticEmbeddingC
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.data_pipeline import train_tokenizer
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 WIDTH, WINDOW, NEGATIVES, SUBSAMPLE, MIN_COUNT = 100, 5, 5, 1e-3, 5
 LEARNING_RATES = {"skipgram": 0.025, "cbow": 0.05}  # of the peers, as in the word2vec program; Polyseme uses its preset

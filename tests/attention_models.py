@@ -8,7 +8,7 @@ from polyseme.families import FAMILIES, build_objective
 from polyseme.objectives.joint import JointObjective
 from polyseme.pretrained import Pretrained
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 TEXTS = [
     "The old bank by the river lends money to every farmer who can swim, and the new bank in town does not.",

@@ -21,12 +21,12 @@ from polyseme.system.hardware import keep_freed_memory
 from polyseme.system.signals import graceful_shutdown
 from polyseme.training.base_model import BaseModel
 from polyseme.training.data_pipeline import Paths, Texts, list_paths, sized_recipe
-from polyseme.training.finetune_recipe import FineTuningRecipe, plan_finetuning
 from polyseme.training.finetuning import FineTuningSession
 from polyseme.training.labelled_data import Files, name_tasks
 from polyseme.training.pretrained_embeddings import PretrainedEmbeddings
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import RECIPE, TEXTS, Recipe
+from polyseme.training.recipes.finetune_recipe import FineTuningRecipe, plan_finetuning
+from polyseme.training.recipes.recipe import RECIPE, TEXTS, Recipe
 from polyseme.training.resources import measure_size
 from polyseme.training.resuming import changed_budget
 from polyseme.training.session import TrainingSession, Watch

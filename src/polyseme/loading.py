@@ -20,10 +20,10 @@ from polyseme.system.hardware import keep_freed_memory
 from polyseme.tasks import FineTuningObjective, build_finetuning_objective
 from polyseme.tokenization.config import SpecialTokens
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.finetune_recipe import FineTuningRecipe, read_recipe
 from polyseme.training.finetuning import FineTuningScores, read_labels
-from polyseme.training.presets import read_preset
-from polyseme.training.recipe import RECIPE, Recipe, parse_objective
+from polyseme.training.recipes.finetune_recipe import FineTuningRecipe, read_recipe
+from polyseme.training.recipes.presets import read_preset
+from polyseme.training.recipes.recipe import RECIPE, Recipe, parse_objective
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.manifest import find_changes, verify_directory
 from polyseme.training.storage.model_dir import WEIGHTS, ModelFiles, meta_device, open_model

@@ -33,7 +33,7 @@ from polyseme.objectives.joint import JointObjective
 from polyseme.pretrained import Pretrained
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 # ------------------------------------------------------------------------------------------------- statistics
 

@@ -20,7 +20,7 @@ from polyseme.families import FAMILIES
 from polyseme.objectives.joint import JointObjective
 from polyseme.pretrained import Pretrained
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 SIZES = {"width": 16, "num_layers": 2, "num_heads": 2, "inner_width": 32, "max_length": 16, "dropout": 0.0}
 SIZES |= {"cell_width": 16, "character_width": 4, "filters": ((1, 8), (2, 8)), "num_highways": 1}

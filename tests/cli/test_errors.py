@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from polyseme.training.recipe import RECIPE
+from polyseme.training.recipes.recipe import RECIPE
 from polyseme.training.storage.manifest import rewrite_file, write_manifest
 from polyseme.training.storage.run_dir import LOCK, SAVED_TOKENIZER
 

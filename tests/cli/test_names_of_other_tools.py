@@ -8,10 +8,10 @@ from polyseme.cli.other_tools import _ADVICE
 from polyseme.families import FAMILIES, OBJECTIVES
 from polyseme.tasks import TASKS, FineTuningConfig
 from polyseme.tokenization.config import TokenizerConfig
-from polyseme.training.finetune_recipe import LabelledDataConfig
 from polyseme.training.optimization.optimizer_config import TrainingConfig
-from polyseme.training.recipe import DataConfig
-from polyseme.training.settings_of_other_tools import _OPTIONS_OF_OTHER_TOOLS, SETTINGS_OF_OTHER_TOOLS
+from polyseme.training.recipes.finetune_recipe import LabelledDataConfig
+from polyseme.training.recipes.recipe import DataConfig
+from polyseme.training.recipes.settings_of_other_tools import _OPTIONS_OF_OTHER_TOOLS, SETTINGS_OF_OTHER_TOOLS
 
 GROUPS = {
     "model": [family.Config for family in FAMILIES.values()],

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 QUICK = ["--set", "training.threads=1", "--set", "data.batch_size=8"]
 

@@ -9,7 +9,7 @@ import torch
 
 import polyseme as ps
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 GERMAN = {"a": "ein", "man": "Mann", "dog": "Hund", "cat": "Kater", "sees": "sieht", "the": "den", "red": "roten"}
 GERMAN |= {"old": "alten", "big": "großen"}

@@ -22,7 +22,7 @@ from polyseme.comparison.train import throughput
 from polyseme.comparison.train.model_size import TrainingPlan
 from polyseme.datasets.splits import SplitCorpus, hash_fraction
 from polyseme.errors import CheckpointError, ConfigError, DataError
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.storage.run_dir import lock_folder
 
 # Fields that differ between runs.

@@ -11,7 +11,7 @@ from polyseme.objectives.sources import TokenSource
 from polyseme.tokenization.masking_units import MaskingUnits, MaskingUnitsConfig
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.model_building import build_learner
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 SMALL = [
     "model.vocab_size=400",

@@ -7,7 +7,7 @@ import torch
 from polyseme.families import FAMILIES, build_objective
 from polyseme.pretrained import Pretrained
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 SMALL = ["model.vocab_size=300", "model.max_length=32", "data.sequence_length=16"]
 SIZES = {

@@ -17,7 +17,7 @@ from polyseme.tokenization.masking_units import MaskingUnits, MaskingUnitsConfig
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.model_building import build_encoder
 from polyseme.training.optimization.gradient_learner import GradientLearner
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 GOLDEN = Path(__file__).with_name("losses.json")
 NAMES = [name for name, family in FAMILIES.items() if family.hf_mapping or name == "ulmfit"]

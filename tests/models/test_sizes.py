@@ -4,8 +4,8 @@ import pytest
 
 from polyseme.families import FAMILIES, build_objective
 from polyseme.tokenization.config import SpecialTokens
-from polyseme.training.presets import display_name, preset_families
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.presets import display_name, preset_families
+from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.storage.model_dir import meta_device
 
 SPECIALS = SpecialTokens(pad=0, unknown=1, start=2, separator=3, mask=4, end=3)

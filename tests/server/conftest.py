@@ -12,7 +12,7 @@ from polyseme.families import FAMILIES, build_objective
 from polyseme.pretrained import Pretrained
 from polyseme.tasks import TASKS
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 SMALL = ["model.vocab_size=300", "model.max_length=48", "data.sequence_length=32", "tokenizer.segmenter=none"]
 HEADS = ["model.width=32", "model.num_layers=2", "model.num_heads=2"]

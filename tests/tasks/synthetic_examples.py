@@ -15,7 +15,7 @@ from polyseme.tasks.inputs.input_formatter import InputFormatter, add_delimiters
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.optimization.gradient_learner import GradientLearner
 from polyseme.training.optimization.optimizer_config import TrainingConfig
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 KINDS = ("classify", "pair", "similarity", "choice", "tag", "span")
 # One of each file; the others differ in nothing that a task could see.

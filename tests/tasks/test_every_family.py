@@ -15,8 +15,8 @@ from polyseme.datasets.labelled_files import read_examples
 from polyseme.datasets.town.writers import write_town
 from polyseme.families import FAMILIES
 from polyseme.tasks import TASKS
-from polyseme.training.finetune_recipe import plan_finetuning
 from polyseme.training.finetuning import FineTuningSession
+from polyseme.training.recipes.finetune_recipe import plan_finetuning
 
 STATIC = ["onehot", "wordclass", "svd", "cbow", "skipgram", "glove"]
 FRAMED = [name for name, family in FAMILIES.items() if family.input_format == "cross_encoder"]

@@ -9,7 +9,7 @@ from polyseme.objectives.sources import TokenSource
 from polyseme.tokenization.masking_units import MaskingUnits, MaskingUnitsConfig
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.optimization.gradient_learner import GradientLearner
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 SMALL = [
     "model.vocab_size=400",

@@ -16,7 +16,7 @@ from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.vocabulary_extension import extend_vocabulary
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.run_dir import CHECKPOINTS, LOCK
 

@@ -17,9 +17,9 @@ from polyseme.api import open_base_model
 from polyseme.datasets.labelled_files import read_examples
 from polyseme.tasks import TASKS
 from polyseme.tasks.inputs.input_formatter import InputFormatter
-from polyseme.training.finetune_recipe import FineTuningRecipe, epochs_for, plan_finetuning, tokens_read
 from polyseme.training.finetuning import LABELS, SCORES, FineTuningSession
 from polyseme.training.labelled_data import name_tasks
+from polyseme.training.recipes.finetune_recipe import FineTuningRecipe, epochs_for, plan_finetuning, tokens_read
 from polyseme.training.storage.checkpoint import load_checkpoint
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.run_dir import CHECKPOINTS

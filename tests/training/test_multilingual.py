@@ -27,7 +27,7 @@ from polyseme.tokenization.config import SpecialTokens, TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.data_pipeline import open_corpora, train_tokenizer
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.storage.history import read_history
 
 SMALL = [

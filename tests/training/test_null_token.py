@@ -17,7 +17,7 @@ from polyseme.objectives.sources import TokenSource
 from polyseme.tasks.inputs.input_formatter import InputFormatter, add_delimiters
 from polyseme.tokenization.config import NULL_TOKEN
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 TINY = [
     "model.vocab_size=400",

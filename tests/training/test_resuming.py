@@ -8,7 +8,7 @@ import polyseme as ps
 from polyseme.api import open_adaptation, open_finetuning, open_pretraining, plan_finetuning_runs
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.resources import Throughput
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.manifest import find_changes

@@ -9,7 +9,7 @@ from polyseme.loading import describe
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 STATIC = [name for name, family in FAMILIES.items() if family.context == "none"]
 SETTINGS = ["training.threads=1", "training.batch_tokens=1024", "model.vocab_size=400"]

@@ -13,7 +13,7 @@ from polyseme.step_schedule import NUM_MILESTONES, StepSchedule
 from polyseme.training.optimization.lr_schedules import is_averaged, learning_rate_at, length_divisor
 from polyseme.training.optimization.optimizer_config import TrainingConfig
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.storage.run_dir import lock_folder
 
 MILESTONES = st.lists(st.integers(1, 40), min_size=NUM_MILESTONES, max_size=NUM_MILESTONES).map(

@@ -6,9 +6,9 @@ import pytest
 
 import polyseme as ps
 from polyseme.api import open_finetuning, plan_finetuning_runs
-from polyseme.training.finetune_recipe import FineTuningRecipe
 from polyseme.training.finetuning import FineTuningSession
 from polyseme.training.optimization.optimizer_config import TrainingConfig
+from polyseme.training.recipes.finetune_recipe import FineTuningRecipe
 from polyseme.training.resources import StepTime, fit_into_time
 from polyseme.training.storage.history import read_history
 

@@ -6,7 +6,7 @@ import torch
 import polyseme as ps
 from polyseme.api import open_base_model
 from polyseme.system.safetensors_io import read_tensors
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.run_dir import CHECKPOINTS
 

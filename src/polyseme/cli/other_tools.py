@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from polyseme.training.settings_of_other_tools import find_setting
+from polyseme.training.recipes.settings_of_other_tools import find_setting
 
 # Names with their advice. The first option that the command has is suggested; "--x: advice" applies to commands with
 # the option --x.

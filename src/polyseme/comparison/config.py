@@ -14,8 +14,8 @@ from polyseme.config import Config, suggest_name
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.system.atomic_io import write_file
 from polyseme.training.optimization.budget import SIZES, Budget, BudgetText
-from polyseme.training.presets import preset_families
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.presets import preset_families
+from polyseme.training.recipes.recipe import Recipe
 
 SETTINGS = "comparison.toml"
 

@@ -22,7 +22,7 @@ from polyseme.inference.capabilities import likelihood_scale
 from polyseme.inference.scores import oov_spelling_nats
 from polyseme.pretrained import Pretrained
 from polyseme.system.hardware import num_cores, processor_name
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.storage.history import read_history, tokens_per_second
 
 _SAMPLE_CHARACTERS = 200_000  # to estimate the number of tokens of a text

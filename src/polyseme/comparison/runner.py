@@ -40,7 +40,7 @@ from polyseme.system.formatting import format_number_of
 from polyseme.system.hardware import num_cores
 from polyseme.system.io_errors import writable
 from polyseme.system.signals import ShutdownRequest, graceful_shutdown
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.model_dir import WEIGHTS
 from polyseme.training.storage.run_dir import lock_folder

@@ -30,8 +30,8 @@ from polyseme.objectives.translation import Translation
 from polyseme.tasks import TASKS, FineTuningObjective, Task
 from polyseme.tasks.inputs.input_formatter import InputFormatter
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.finetune_recipe import FineTuningRecipe
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.finetune_recipe import FineTuningRecipe
+from polyseme.training.recipes.recipe import Recipe
 
 Head = TypeVar("Head", bound=Objective)
 

@@ -24,8 +24,8 @@ from polyseme.server.schemas.resources import ModelEntry, ModelInfo
 from polyseme.system.io_errors import readable
 from polyseme.system.regular_files import read_regular
 from polyseme.tasks import TASKS
-from polyseme.training.finetune_recipe import FineTuningRecipe
-from polyseme.training.recipe import RECIPE
+from polyseme.training.recipes.finetune_recipe import FineTuningRecipe
+from polyseme.training.recipes.recipe import RECIPE
 from polyseme.training.storage.history import HISTORY
 from polyseme.training.storage.model_dir import WEIGHTS
 from polyseme.training.storage.run_dir import LOCK

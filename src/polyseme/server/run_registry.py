@@ -10,9 +10,9 @@ from polyseme.errors import PolysemeError
 from polyseme.server.errors import ApiError
 from polyseme.server.model_registry import ModelRegistry, ServedModel, has_file, is_training
 from polyseme.system.regular_files import read_regular
-from polyseme.training.finetune_recipe import read_recipe
 from polyseme.training.finetuning import FineTuningScores
-from polyseme.training.recipe import RECIPE
+from polyseme.training.recipes.finetune_recipe import read_recipe
+from polyseme.training.recipes.recipe import RECIPE
 from polyseme.training.storage.history import COLUMNS, read_history
 from polyseme.training.storage.model_dir import WEIGHTS
 

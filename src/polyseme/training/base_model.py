@@ -26,8 +26,8 @@ from polyseme.models.base import Encoder
 from polyseme.objectives.joint import JointObjective
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.vocabulary_extension import extend_vocabulary
-from polyseme.training.presets import adaptation_defaults, read_preset
-from polyseme.training.recipe import Recipe, SavedRecipe
+from polyseme.training.recipes.presets import adaptation_defaults, read_preset
+from polyseme.training.recipes.recipe import Recipe, SavedRecipe
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from polyseme.tokenization.masking_units import MaskingUnits
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.training import CACHE_VERSION
 from polyseme.training.optimization.budget import SIZES, choose_size
-from polyseme.training.recipe import TEXTS, DataConfig, Recipe
+from polyseme.training.recipes.recipe import TEXTS, DataConfig, Recipe
 
 Paths = str | Path | Sequence[str | Path]
 Texts = Paths | Mapping[str, Paths]  # by language

@@ -24,12 +24,12 @@ from polyseme.tasks.inputs.dataset import TaskDataset
 from polyseme.tasks.inputs.input_formatter import InputFormatter, add_delimiters
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.base_model import BaseModel
-from polyseme.training.finetune_recipe import FineTuningRecipe, LabelledDataConfig, epochs_for, parse_tasks
 from polyseme.training.labelled_data import LabelledData
 from polyseme.training.optimization.budget import Budget
 from polyseme.training.optimization.gradient_learner import GradientLearner
 from polyseme.training.optimization.optimizer_config import TrainingConfig
-from polyseme.training.recipe import RECIPE
+from polyseme.training.recipes.finetune_recipe import FineTuningRecipe, LabelledDataConfig, epochs_for, parse_tasks
+from polyseme.training.recipes.recipe import RECIPE
 from polyseme.training.resources import fit_into_time, measured_seconds
 from polyseme.training.session import TrainingSession, Watch
 from polyseme.training.storage.model_card import write_finetuned_card

@@ -14,7 +14,7 @@ from polyseme.errors import ConfigError, DataError
 from polyseme.system.atomic_io import sha256
 from polyseme.tasks import TASKS, TaskConfig, guess_task, task_spec
 from polyseme.tasks.classification import BALANCED, balanced_class_weights
-from polyseme.training.finetune_recipe import LabelledDataConfig, parse_tasks
+from polyseme.training.recipes.finetune_recipe import LabelledDataConfig, parse_tasks
 
 Files = str | Path | Mapping[str, str | Path]  # by task
 

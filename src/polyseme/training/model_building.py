@@ -16,7 +16,7 @@ from polyseme.static_embeddings.base import TrainingInputs
 from polyseme.system.hardware import num_cores
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.optimization.gradient_learner import GradientLearner
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 
 def build_encoder(recipe: Recipe, tokenizer: Tokenizer, store: TokenStore) -> tuple[Encoder, JointObjective]:

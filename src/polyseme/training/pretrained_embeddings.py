@@ -15,7 +15,7 @@ from polyseme.corpora.parallel import ParallelCorpus
 from polyseme.models.base import Encoder
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.training import call_library
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 
 @dataclass(frozen=True, kw_only=True)

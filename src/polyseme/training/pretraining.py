@@ -40,7 +40,7 @@ from polyseme.training.optimization.budget import Budget
 from polyseme.training.optimization.gradient_learner import draw
 from polyseme.training.optimization.optimizer_config import TrainingConfig
 from polyseme.training.pretrained_embeddings import PretrainedEmbeddings
-from polyseme.training.recipe import RECIPE, Recipe
+from polyseme.training.recipes.recipe import RECIPE, Recipe
 from polyseme.training.resources import Throughput, check_memory, measured_seconds
 from polyseme.training.session import TrainingSession, Watch
 from polyseme.training.storage.history import read_history

@@ -13,7 +13,7 @@ from polyseme.system.formatting import format_bytes
 from polyseme.system.hardware import available_memory
 from polyseme.training.optimization.budget import Budget
 from polyseme.training.optimization.optimizer_config import TrainingConfig
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.storage.model_dir import meta_device
 
 _VALIDATION_SHARE = 1 / 5  # of the time of a fine-tuning, with the evaluation on all dev data at the end

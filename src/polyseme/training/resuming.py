@@ -6,9 +6,9 @@ from typing import Any
 
 from polyseme.errors import ConfigError
 from polyseme.training.data_pipeline import absolute_paths, list_paths
-from polyseme.training.finetune_recipe import FineTuningRecipe
 from polyseme.training.optimization.budget import Budget
-from polyseme.training.recipe import TEXTS, DataConfig, SavedRecipe
+from polyseme.training.recipes.finetune_recipe import FineTuningRecipe
+from polyseme.training.recipes.recipe import TEXTS, DataConfig, SavedRecipe
 
 _BUDGET = "training.budget"
 

@@ -22,7 +22,7 @@ from polyseme.system.io_errors import writable
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.optimization.budget import Budget
 from polyseme.training.optimization.optimizer_config import TrainingConfig
-from polyseme.training.recipe import RECIPE, SavedRecipe
+from polyseme.training.recipes.recipe import RECIPE, SavedRecipe
 from polyseme.training.resources import StepTime, measure_step_time
 from polyseme.training.storage.checkpoint import checkpoint_shapes
 from polyseme.training.storage.history import HISTORY

@@ -8,7 +8,7 @@ from polyseme.errors import PolysemeError
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.words import MASK, find_word, find_words, mask_word
 from polyseme.training.data_pipeline import open_corpora
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 # Verbs of a model by its objective; the others have word vectors.
 _VERBS = {

@@ -7,8 +7,8 @@ from polyseme.comparison.measure.label_curves import sample_examples
 from polyseme.datasets.labelled_files import read_examples
 from polyseme.errors import ConfigError, DataError
 from polyseme.tasks import TASKS
-from polyseme.training.finetune_recipe import LabelledDataConfig
 from polyseme.training.labelled_data import LabelledData
+from polyseme.training.recipes.finetune_recipe import LabelledDataConfig
 
 SIZES = {"train": 40, "dev": 10, "test": 12}
 

@@ -1,7 +1,7 @@
 """The commands that train the families of a comparison."""
 
 from polyseme.comparison.train.launcher import Job
-from polyseme.training.recipe import RECIPE
+from polyseme.training.recipes.recipe import RECIPE
 
 
 def test_a_run_resumes_with_the_options_that_it_was_started_with(tmp_path):

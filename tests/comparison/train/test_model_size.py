@@ -6,7 +6,7 @@ from polyseme.comparison.config import ComparisonConfig
 from polyseme.comparison.train.model_size import count_parameters, plan_training
 from polyseme.comparison.train.throughput import TrialRun
 from polyseme.errors import ConfigError, DataError
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 
 def settings(**values):

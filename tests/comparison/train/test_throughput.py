@@ -8,7 +8,7 @@ from tests.comparison.train.test_model_size import trial
 from polyseme.comparison.train import throughput
 from polyseme.comparison.train.throughput import cached, find_trial, load_milestones, measure, save_milestones
 from polyseme.system.signals import ShutdownRequest
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 TINY = ["model.vocab_size=400", "model.width=32", "model.max_length=48", "data.sequence_length=32"]
 TINY += ["training.batch_tokens=256", "training.threads=1"]

@@ -21,7 +21,7 @@ from polyseme.training.optimization.budget import SIZES, Budget, choose_size
 from polyseme.training.optimization.gradient_learner import Step
 from polyseme.training.optimization.lr_schedules import learning_rate_at, length_divisor
 from polyseme.training.optimization.optimizer_config import TrainingConfig, has_weight_decay
-from polyseme.training.recipe import RECIPE, Recipe
+from polyseme.training.recipes.recipe import RECIPE, Recipe
 from polyseme.training.storage.history import HISTORY, read_history
 from polyseme.training.storage.manifest import MANIFEST
 from polyseme.training.storage.run_dir import LOCK, RunDirectory, check_unused

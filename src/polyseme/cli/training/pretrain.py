@@ -10,7 +10,7 @@ from polyseme.cli.options import Corpus, Dev, RecipeKind, Resume, RunFolder, Set
 from polyseme.cli.progress import reading_bar, spinner
 from polyseme.cli.training.session import run_pretraining
 from polyseme.errors import ConfigError
-from polyseme.training.presets import preset_families
+from polyseme.training.recipes.presets import preset_families
 
 
 def pretrain(

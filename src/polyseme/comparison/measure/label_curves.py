@@ -20,8 +20,8 @@ from polyseme.comparison.rows import Row
 from polyseme.comparison.train.throughput import cached
 from polyseme.pretrained import Pretrained
 from polyseme.system.atomic_io import sha256
-from polyseme.training.finetune_recipe import epochs_for
-from polyseme.training.recipe import RECIPE
+from polyseme.training.recipes.finetune_recipe import epochs_for
+from polyseme.training.recipes.recipe import RECIPE
 from polyseme.training.storage.model_dir import CONFIG
 from polyseme.training.sweep import SweepRun
 

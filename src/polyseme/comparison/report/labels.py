@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 
 from polyseme.system.formatting import enumerate_words
-from polyseme.training.presets import display_name
+from polyseme.training.recipes.presets import display_name
 
 METHODS = {"linear_probe": "linear probe", "fine_tuning": "fine-tuned"}
 SUITES = {

@@ -12,7 +12,7 @@ from pathlib import Path
 from polyseme.system.hardware import peak_memory
 from polyseme.system.processes import last_log_line, start_child
 from polyseme.system.signals import ShutdownRequest
-from polyseme.training.recipe import RECIPE
+from polyseme.training.recipes.recipe import RECIPE
 
 _POLL_SECONDS = 0.5
 

@@ -21,7 +21,7 @@ from polyseme.errors import DataError
 from polyseme.families import FAMILIES
 from polyseme.system.formatting import format_count
 from polyseme.training.optimization.budget import SIZES
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 _NETWORK_RATIO, _STATIC_RATIO = 1, 12  # tokens per parameter
 _MAX_REPETITIONS = 16  # of the text that count

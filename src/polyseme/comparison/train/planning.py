@@ -15,7 +15,7 @@ from polyseme.errors import CheckpointError
 from polyseme.system.atomic_io import require_space
 from polyseme.system.signals import ShutdownRequest
 from polyseme.training.optimization.budget import SIZES
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 RUNS = "runs"
 

@@ -31,7 +31,7 @@ from polyseme.system.processes import WorkerError, WorkerPool
 from polyseme.system.signals import ShutdownRequest
 from polyseme.training.optimization.budget import Budget
 from polyseme.training.pretraining import PretrainingSession
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.recipe import Recipe
 
 FORMAT = 7  # version of the cache: increase it when the measurement changes
 

@@ -8,8 +8,8 @@ from typing import Any
 from polyseme.datasets.token_store import TokenStore
 from polyseme.models.base import Encoder
 from polyseme.system.atomic_io import write_file
-from polyseme.training.finetune_recipe import FineTuningRecipe
-from polyseme.training.recipe import Recipe
+from polyseme.training.recipes.finetune_recipe import FineTuningRecipe
+from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.storage.history import read_history
 from polyseme.training.usage_example import UsageExample
 

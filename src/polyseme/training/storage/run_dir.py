@@ -15,7 +15,7 @@ from polyseme.learner import Learner, LearnerState, Step
 from polyseme.system.atomic_io import check_new_folder, remove_partial_files, write_file
 from polyseme.system.io_errors import writable
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.training.recipe import RECIPE, SavedRecipe
+from polyseme.training.recipes.recipe import RECIPE, SavedRecipe
 from polyseme.training.storage.checkpoint import (
     Validation,
     find_best_checkpoint,

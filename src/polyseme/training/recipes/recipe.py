@@ -21,8 +21,8 @@ from polyseme.system.regular_files import read_regular
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.masking_units import MaskingUnitsConfig
 from polyseme.training.optimization.optimizer_config import TrainingConfig
-from polyseme.training.presets import read_preset
-from polyseme.training.settings_of_other_tools import SETTINGS_OF_OTHER_TOOLS
+from polyseme.training.recipes.presets import read_preset
+from polyseme.training.recipes.settings_of_other_tools import SETTINGS_OF_OTHER_TOOLS
 
 RECIPE = "recipe.toml"
 TEXTS = ("corpus", "dev", "target", "dev_target")

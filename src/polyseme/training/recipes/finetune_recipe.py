@@ -12,7 +12,7 @@ from polyseme.config import Config
 from polyseme.errors import ConfigError, PolysemeError
 from polyseme.tasks import FineTuningConfig, TaskConfig, task_spec
 from polyseme.training.base_model import BaseModel
-from polyseme.training.recipe import Recipe, SavedRecipe, apply_overrides, parse_recipe, read_recipe_values
+from polyseme.training.recipes.recipe import Recipe, SavedRecipe, apply_overrides, parse_recipe, read_recipe_values
 
 _MIN_EPOCHS, _MAX_EPOCHS = 3, 30
 _ENOUGH_EXAMPLES = 24_000  # with repetitions; more hardly help
