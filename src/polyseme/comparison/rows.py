@@ -145,6 +145,9 @@ class TaskRow(ResultRow):
     seconds: float | None = None
     layer: int | None = None
     steps: int | None = None
+    converged: bool = True  # False: training ran out of time while the dev score still improved
+    dev: float | None = None  # mean dev score of the selected models
+    probe_dev: float | None = None  # mean dev score of the linear probes that fine-tuning started from
     outcomes: list[float | None] = Field(default_factory=list)  # by test item, means over seeds
 
 
