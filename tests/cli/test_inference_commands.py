@@ -325,10 +325,10 @@ def test_greedy_decoding_equals_that_of_transformers(causal, peers):
                     eos_token_id=10**6,  # neither stops early
                     pad_token_id=0,
                 )[0, len(ids) :].tolist()
-            from polyseme.inference.generation import generate_ids
+            from polyseme.inference.generation import generate_batch
 
             settings = GenerationConfig(max_tokens=40, repetition_penalty=penalty)
-            ours = list(generate_ids(endless(causal), ids, settings))
+            ours = [token for (token,) in generate_batch(endless(causal), [ids], settings)]
             assert ours == theirs, (prompt, penalty)
             text = causal.generate(causal.tokenizer.decode(ids), max_tokens=40, repetition_penalty=penalty)
             end = causal.tokenizer.specials.end
@@ -339,15 +339,16 @@ def test_greedy_decoding_equals_that_of_transformers(causal, peers):
 
 def test_generation_beyond_the_maximum_length(causal):
     """The older half of the context is dropped: the text continues as if the newer half had been the prompt."""
-    from polyseme.inference.generation import generate_ids
+    from polyseme.inference.generation import generate_batch
 
     limit = causal.encoder.config.max_length
     model = endless(causal)
     prompt = causal.tokenizer.encode("the old bank by the river", specials=False).ids
-    whole = list(generate_ids(model, prompt, GenerationConfig(max_tokens=3 * limit)))
+    whole = [token for (token,) in generate_batch(model, [prompt], GenerationConfig(max_tokens=3 * limit))]
     assert len(whole) == 3 * limit
     seen = prompt + whole[: limit - len(prompt) + 1]  # the model was full, and one more token was written from that
-    again = list(generate_ids(model, seen[-(limit // 2) :], GenerationConfig(max_tokens=limit // 2)))
+    newer = GenerationConfig(max_tokens=limit // 2)
+    again = [token for (token,) in generate_batch(model, [seen[-(limit // 2) :]], newer)]
     start = len(seen) - len(prompt)
     assert whole[start : start + limit // 2] == again
     assert causal.generate(LONG, max_tokens=5), "a prompt longer than the model"
@@ -355,7 +356,7 @@ def test_generation_beyond_the_maximum_length(causal):
 
 def test_the_context_is_read_again_beyond_the_maximum_length(causal, monkeypatch):
     """One token at a time until the cache is full; then the newer half at once."""
-    from polyseme.inference.generation import generate_ids
+    from polyseme.inference.generation import generate_batch
 
     limit = causal.encoder.config.max_length
     prompt = causal.tokenizer.encode("the old bank by the river", specials=False).ids
@@ -367,7 +368,7 @@ def test_the_context_is_read_again_beyond_the_maximum_length(causal, monkeypatch
 
     monkeypatch.setattr(causal.encoder, "forward", forward)
     settings = GenerationConfig(max_tokens=3 * limit, temperature=1.0)
-    seen = prompt + list(generate_ids(endless(causal), prompt, settings))
+    seen = prompt + [token for (token,) in generate_batch(endless(causal), [prompt], settings)]
     assert [len(ids) for ids in given[: limit - len(prompt) + 3]] == [
         len(prompt),
         *[1] * (limit - len(prompt)),
@@ -383,13 +384,13 @@ def test_the_context_is_read_again_beyond_the_maximum_length(causal, monkeypatch
 
 def test_tokens_beyond_the_maximum_length_are_greedy(causal):
     """Checked by hand: the truncated context, read without a cache, gives the same token."""
-    from polyseme.inference.generation import generate_ids
+    from polyseme.inference.generation import generate_batch
 
     limit = causal.encoder.config.max_length
     head = causal.objective.parts[0]
     for length in (limit - 1, limit, limit + 1, 2 * limit + 3):
         prompt = (causal.tokenizer.encode(LONG, specials=False).ids * 3)[:length]
-        (first,) = generate_ids(endless(causal), prompt, GenerationConfig(max_tokens=1))
+        ((first,),) = generate_batch(endless(causal), [prompt], GenerationConfig(max_tokens=1))
         view = prompt if length < limit else prompt[-(limit - 1) :]
         with torch.inference_mode():
             logits = head.logits(causal.encoder, causal.encoder(ps.Batch.of(torch.tensor([view]))).layers[-1][0, -1])

@@ -12,7 +12,6 @@ from polyseme.inference.generation import (
     _nucleus,
     batch_prompts,
     generate_batch,
-    generate_ids,
     step_groups,
 )
 from polyseme.layers.linear import quantize
@@ -60,7 +59,7 @@ def test_a_sequence_does_not_depend_on_the_others_of_its_batch(encoder, lengths,
     model, prompts = language_model(encoder), random_prompts(*lengths)
     for max_tokens in (1, 7, 2 * LIMIT):
         config = GenerationConfig(max_tokens=max_tokens, seed=4, **options)
-        alone = [list(generate_ids(model, prompt, config)) for prompt in prompts]
+        alone = [generate_all(model, [prompt], config)[0] for prompt in prompts]
         assert all(len(row) == max_tokens for row in alone)
         assert generate_all(model, prompts, config) == alone
 
@@ -69,7 +68,7 @@ def test_sequences_join_and_leave_a_batch(encoder):
     model, prompts = language_model(encoder), random_prompts(2, LIMIT + 3, 7, 12)
     configs = [GenerationConfig(max_tokens=length, seed=4, temperature=1.0) for length in (5, 30, 40, 9)]
     waiting = [DecodingGroup(model, [prompt], config) for prompt, config in zip(prompts, configs, strict=True)]
-    expected = [list(generate_ids(model, prompt, config)) for prompt, config in zip(prompts, configs, strict=True)]
+    expected = [generate_all(model, [prompt], config)[0] for prompt, config in zip(prompts, configs, strict=True)]
     groups, generated = list(waiting), {id(group): [] for group in waiting}
     running = []
     while waiting or running:
@@ -91,7 +90,7 @@ def test_each_sequence_ends_at_its_own_end_token(encoder):
         cut = [other[: other.index(end)] if end in other else other for other in whole]
         model = language_model(encoder, end)
         assert generate_all(model, prompts, config) == cut
-        assert [list(generate_ids(model, prompt, config)) for prompt in prompts] == cut
+        assert [generate_all(model, [prompt], config)[0] for prompt in prompts] == cut
 
 
 def test_decoding_stops_when_all_sequences_have_ended(encoder):

@@ -11,7 +11,7 @@ import polyseme as ps
 from polyseme.batch import IGNORED, Batch
 from polyseme.datasets.token_store import TokenStore
 from polyseme.errors import ConfigError
-from polyseme.inference.generation import GenerationConfig, generate_ids
+from polyseme.inference.generation import GenerationConfig, generate_batch
 from polyseme.objectives.causal_lm import CausalLm
 from polyseme.objectives.sources import TokenSource
 from polyseme.tasks.inputs.input_formatter import InputFormatter, add_delimiters
@@ -112,7 +112,7 @@ def test_generation_keeps_the_null_token_in_truncated_contexts(model):
     prompt = null + model.tokenizer.encode(TEXT, specials=False).ids[:5]
     head = model.objective.parts[0]
     endless = dataclasses.replace(model.language_model, end=None)
-    written = list(generate_ids(endless, prompt, GenerationConfig(max_tokens=60)))
+    written = [token for (token,) in generate_batch(endless, [prompt], GenerationConfig(max_tokens=60))]
     text, start = list(prompt), 1
     with torch.inference_mode():
         while len(text) < len(prompt) + 60:

@@ -1,6 +1,6 @@
 """Streaming detokenization: whole characters only, and nothing that may be the beginning of a stop string."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,16 +63,6 @@ class Detokenizer:
             self._held[-1].text += rest
             self._pending += rest
         return self._release(len(self._pending), last=True)
-
-    def stream(self, ids: Iterable[int]) -> Iterator[str]:
-        """The text of tokens, until they end or a stop string is reached."""
-        for id in ids:
-            text = "".join(piece.text for piece in self.add(id))
-            if text:
-                yield text
-            if self.stopped:
-                return
-        yield "".join(piece.text for piece in self.flush())
 
     def _release(self, length: int, *, last: bool = False) -> list[TextPiece]:
         """The pieces of the first `length` pending characters; the last one may be cut."""

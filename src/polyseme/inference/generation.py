@@ -10,7 +10,7 @@ from torch import Tensor
 
 from polyseme.batch import Batch, State
 from polyseme.config import Config
-from polyseme.inference.detokenizer import Detokenizer, TextPiece
+from polyseme.inference.detokenizer import Detokenizer
 from polyseme.layers.kv_cache import KVCache, RaggedKVCache
 from polyseme.layers.linear import batch_invariant
 from polyseme.models.base import Encoder
@@ -151,30 +151,31 @@ def step_groups(model: LanguageModel, groups: Sequence[DecodingGroup]) -> Iterat
         yield [group for group, *_ in shared], logits
 
 
-def generate_ids(model: LanguageModel, prompt: Sequence[int], config: GenerationConfig) -> Iterator[int]:
-    """The tokens after `prompt`, until the end token or the limit."""
-    for (token,) in generate_batch(model, [prompt], config):
-        if token is not None:
-            yield token
-
-
 def generate_texts(
     model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[Sequence[int]], config: GenerationConfig
 ) -> list[str]:
     """Generate text after each of several prompts, decoded in batches."""
-    pieces: list[list[TextPiece]] = [[] for _ in prompts]
+    texts = [""] * len(prompts)
     for group in batch_prompts([len(ids) for ids in prompts], config.max_tokens):
-        detokenizers = {index: Detokenizer(tokenizer, prompts[index], config.stop) for index in group}
-        for tokens in generate_batch(model, [prompts[index] for index in group], config):
-            for (index, detokenizer), token in zip(detokenizers.items(), tokens, strict=True):
-                if token is not None and not detokenizer.stopped:
-                    pieces[index] += detokenizer.add(token)
-            if all(detokenizer.stopped for detokenizer in detokenizers.values()):
-                break
-        for index, detokenizer in detokenizers.items():
-            if not detokenizer.stopped:
-                pieces[index] += detokenizer.flush()
-    return ["".join(piece.text for piece in of_prompt) for of_prompt in pieces]
+        for index, text in stream_texts(model, tokenizer, [prompts[index] for index in group], config):
+            texts[group[index]] += text
+    return texts
+
+
+def stream_texts(
+    model: LanguageModel, tokenizer: Tokenizer, prompts: Sequence[Sequence[int]], config: GenerationConfig
+) -> Iterator[tuple[int, str]]:
+    """Generate text after prompts that are decoded in lockstep; yields the index of a prompt and some of its text."""
+    detokenizers = [Detokenizer(tokenizer, prompt, config.stop) for prompt in prompts]
+    for tokens in generate_batch(model, prompts, config):
+        for index, (detokenizer, token) in enumerate(zip(detokenizers, tokens, strict=True)):
+            if token is not None and not detokenizer.stopped:
+                yield index, "".join(piece.text for piece in detokenizer.add(token))
+        if all(detokenizer.stopped for detokenizer in detokenizers):
+            break
+    for index, detokenizer in enumerate(detokenizers):
+        if not detokenizer.stopped:
+            yield index, "".join(piece.text for piece in detokenizer.flush())
 
 
 def generate_batch(

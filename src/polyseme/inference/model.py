@@ -13,11 +13,10 @@ from polyseme.datasets.records import Example
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.inference.beam_search import Alignment, BeamSearchConfig, align_texts, translate_texts
 from polyseme.inference.capabilities import Capability, LikelihoodScale, capabilities_of, likelihood_scale
-from polyseme.inference.detokenizer import Detokenizer
 from polyseme.inference.embedding_space import AnalogyMethod, EmbeddingSpace, Neighbour
 from polyseme.inference.encoding import Encoding, Pool, embed_texts, encode_texts
 from polyseme.inference.fill_mask import MaskPrediction, fill_masks
-from polyseme.inference.generation import GenerationConfig, LanguageModel, generate_ids, generate_texts
+from polyseme.inference.generation import GenerationConfig, LanguageModel, generate_texts, stream_texts
 from polyseme.inference.likelihood import score_continuations, score_texts
 from polyseme.inference.pseudo_likelihood import score_pseudo_likelihood
 from polyseme.inference.scores import Score
@@ -173,8 +172,8 @@ class LoadedModel:
             ...     print(piece, end="", flush=True)
         """
         config = GenerationConfig.parse(options, group="generate")  # not in the generator: errors are raised here
-        ids, model = self.prompt_ids(prompt), self.language_model
-        return Detokenizer(self.require_tokenizer(), ids, config.stop).stream(generate_ids(model, ids, config))
+        prompts, model = [self.prompt_ids(prompt)], self.language_model
+        return (text for _, text in stream_texts(model, self.require_tokenizer(), prompts, config) if text)
 
     @property
     def language_model(self) -> LanguageModel:
