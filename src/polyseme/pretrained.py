@@ -8,9 +8,8 @@ from typing import Any
 from torch import Tensor
 
 from polyseme.analysis.attention import Attention, compute_attention
-from polyseme.analysis.layer_statistics import ProbeResult
 from polyseme.analysis.probe_data import read_probe_dataset
-from polyseme.analysis.probing import ProbeConfig, probe_layers
+from polyseme.analysis.probing import ProbeConfig, ProbeResult, probe_layers
 from polyseme.analysis.senses import Senses, SensesConfig, analyse_senses, find_occurrences
 from polyseme.conversion.formats import Parity
 from polyseme.conversion.registry import export_model

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import pytest
 from tests.browser import browsing
 
-from polyseme.analysis.layer_statistics import SeedResult, summarize
 from polyseme.analysis.probe_page import layer_rows, metric_row, probe_page, probes_svg, write_probe_files
+from polyseme.analysis.probing import SeedResult, summarize
 from polyseme.errors import DataError
 
 SVG = "{http://www.w3.org/2000/svg}"

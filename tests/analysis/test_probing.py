@@ -9,23 +9,18 @@ import pytest
 import torch
 
 from polyseme.analysis import span_activations
-from polyseme.analysis.layer_statistics import (
+from polyseme.analysis.probe_data import LabelSet, ProbeDataset, read_probe_dataset
+from polyseme.analysis.probing import (
+    Probe,
+    ProbeConfig,
     SeedResult,
-    centre_of_gravity,
+    TaskProbes,
+    attention_pool,
     expected_layer,
-    gains,
-    kl_from_uniform,
+    probe_layers,
     summarize,
 )
-from polyseme.analysis.probe_data import LabelSet, ProbeDataset, read_probe_dataset
-from polyseme.analysis.probing import Probe, ProbeConfig, TaskProbes, attention_pool, probe_layers
-from polyseme.analysis.span_activations import (
-    ActivationCache,
-    SpanIndex,
-    cache_layers,
-    spans_to_tokens,
-    token_indices,
-)
+from polyseme.analysis.span_activations import ActivationCache, cache_layers, spans_to_tokens, token_indices
 from polyseme.datasets.edge_probing import ProbingSentence, SpanTarget, read_sentences
 from polyseme.errors import ConfigError, DataError
 from polyseme.families import FAMILIES
@@ -39,12 +34,13 @@ from polyseme.training.recipes.recipe import Recipe
 
 
 def test_layer_statistics_by_hand():
-    weights = [0.1, 0.2, 0.3, 0.4]
-    assert centre_of_gravity(weights) == pytest.approx(0.2 + 0.6 + 1.2)
-    assert kl_from_uniform(weights) == pytest.approx(sum(s * math.log(4 * s) for s in weights))
-    assert kl_from_uniform([0.25] * 4) == 0 and kl_from_uniform([0, 1, 0, 0]) == pytest.approx(math.log(4))
-    scores = [0.5, 0.7, 0.75, 0.8]
-    assert gains(scores) == pytest.approx([0.2, 0.05, 0.05])
+    weights, scores = [0.1, 0.2, 0.3, 0.4], [0.5, 0.7, 0.75, 0.8]
+    found = summarize_weights(weights, scores)
+    assert found.centre_of_gravity.mean == pytest.approx(0.2 + 0.6 + 1.2)
+    assert found.kl_from_uniform.mean == pytest.approx(sum(s * math.log(4 * s) for s in weights))
+    assert summarize_weights([0.25] * 4, scores).kl_from_uniform.mean == 0
+    assert summarize_weights([0, 1, 0, 0], scores).kl_from_uniform.mean == pytest.approx(math.log(4))
+    assert [gain.mean for gain in found.gains] == pytest.approx([0.2, 0.05, 0.05])
     assert expected_layer(scores) == pytest.approx((1 * 0.2 + 2 * 0.05 + 3 * 0.05) / 0.3)
     assert expected_layer([0.5, 0.9, 0.7]) == pytest.approx((0.4 - 2 * 0.2) / 0.2)  # a negative gain lowers it
     assert expected_layer(scores, min_gain=0.31) is None
@@ -54,6 +50,10 @@ def test_layer_statistics_by_hand():
 def fields(num_dev=5):
     task = {"model": "m", "family": "bert", "task": "pos", "metric": "accuracy", "num_labels": 3}
     return {**task, "majority_baseline": 0.4, "num_train": 10, "num_dev": num_dev}
+
+
+def summarize_weights(weights, scores):
+    return summarize([SeedResult(layer_weights=weights, scale=1.0, scores=scores, uniform_score=0.7)], **fields())
 
 
 def test_summary_over_seeds():
@@ -298,8 +298,7 @@ def test_only_tokens_of_spans_are_cached():
     sentence = ProbingSentence(text="w1 w2 w3 w4 w5", targets={"tag": targets, "other": targets[:1]})
     cache, (spans,) = cache_layers(SyntheticModel((12,), [random_layer(0)]), [sentence], 1)
     assert len(cache.layers[0]) == 3
-    assert spans["tag"].first.tolist() == [[0], [2]] and spans["tag"].length.tolist() == [[2], [1]]
-    assert spans["other"].first.tolist() == [[0]]
+    assert spans["tag"].tolist() == [[[0, 2]], [[2, 1]]] and spans["other"].tolist() == [[[0, 2]]]
 
 
 def test_insufficient_memory_is_reported(monkeypatch):
@@ -311,9 +310,8 @@ def test_insufficient_memory_is_reported(monkeypatch):
 
 
 def test_tokens_of_a_batch():
-    spans = SpanIndex(first=torch.tensor([[5, 0], [2, 9], [7, 0]]), length=torch.tensor([[2, 1], [1, 2], [1, 0]]))
-    tokens, lengths = token_indices(spans, [1, 2, 0])
-    assert tokens.tolist() == [2, 7, 5, 6, 9, 10, 0] and lengths.tolist() == [[1, 2], [1, 0], [2, 1]]
+    spans = torch.tensor([[[2, 1], [9, 2]], [[7, 1], [0, 0]], [[5, 2], [0, 1]]])  # of each: the first token, the length
+    assert token_indices(spans).tolist() == [2, 7, 5, 6, 9, 10, 0]
 
 
 # ------------------------------------------------------------------------------------------------- probes
@@ -385,8 +383,8 @@ def test_progress():
             SyntheticModel((12,) * 2, [random_layer(0), random_layer(1)]), dataset_of(parity), ProbeConfig(seeds=2)
         )
     )
-    assert [step.probes_done for step in steps] == list(range(7)) and {step.total_probes for step in steps} == {6}
-    assert [bool(step.result) for step in steps] == [False] * 6 + [True]
+    assert [step.probes_done for step in steps] == [*range(7), 6] and {step.total_probes for step in steps} == {6}
+    assert [bool(step.result) for step in steps] == [False] * 7 + [True]
 
 
 # ------------------------------------------------------------------------------------------------- labels
@@ -494,5 +492,5 @@ def test_texts_longer_than_the_model(documents):
     text = " ".join(["bank"] * 150)
     target = SpanTarget(spans=((0, len(text)),), labels=("x",))
     cache, (spans,) = cache_layers(model, [ProbingSentence(text=text, targets={"classify": [target]})], 1)
-    assert len(cache.layers[0]) == int(spans["classify"].length) >= 150
+    assert len(cache.layers[0]) == int(spans["classify"][0, 0, 1]) >= 150
     assert isinstance(cache, ActivationCache) and len(cache.layers) == len(model.encoder.widths)

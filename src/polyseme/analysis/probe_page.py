@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from polyseme.analysis.layer_statistics import MeanStd, ProbeResult
+from polyseme.analysis.probing import MeanStd, ProbeResult
 from polyseme.rendering import html as pages
 from polyseme.rendering.html import COLOURS
 from polyseme.rendering.svg import nice_ticks

@@ -1,7 +1,6 @@
 """Cached layer activations of a frozen encoder at the tokens of labelled spans."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,17 +21,6 @@ _BLOCK_BYTES = 1 << 28  # of complete layers held before the tokens of spans are
 _TYPICAL_TOKENS = 32  # of a sentence
 _MAX_HALF = 60_000  # close to the largest float16
 _CHUNK = 4096  # tokens standardized at once
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpanIndex:
-    """The position of spans in an `ActivationCache`, each a run of tokens; both are (targets, spans per target)."""
-
-    first: Tensor
-    length: Tensor  # 0 if the tokenizer drops all characters of a span
-
-    def __len__(self) -> int:
-        return len(self.first)
 
 
 class ActivationCache:
@@ -64,8 +52,11 @@ def spans_to_tokens(offsets: Sequence[tuple[int, int]], spans: Sequence[Span]) -
 
 def cache_layers(
     model: LoadedModel, sentences: Sequence[ProbingSentence], num_train: int
-) -> tuple[ActivationCache, list[dict[str, SpanIndex]]]:
+) -> tuple[ActivationCache, list[dict[str, Tensor]]]:
     """Encode sentences, of which the first are for training; return the cache, and the spans of each sentence by kind.
+
+    Spans (targets, spans per target, 2) are runs of cached tokens: the first one, and the length, which is 0 if the
+    tokenizer drops all characters of a span.
 
     Each layer is standardized to mean 0 and standard deviation 1 over all training tokens and dimensions, as layer
     normalization before a scalar mix does (Peters et al., 2018, section 3.2).
@@ -73,7 +64,7 @@ def cache_layers(
     encoder = model.encoder
     one_hot = encoder.tokens.embedding_dim == 0  # computed from the ids, without stored vectors
     layers: list[list[NDArray[Any]]] = [[] for _ in encoder.widths]
-    spans: list[dict[str, SpanIndex]] = []
+    spans: list[dict[str, Tensor]] = []
     num_tokens = train_tokens = 0
     per_block = max(1, min(256, _BLOCK_BYTES // (4 * _TYPICAL_TOKENS * sum(encoder.widths))))
     for start in range(0, len(sentences), per_block):
@@ -97,27 +88,20 @@ def cache_layers(
 
 def _index_spans(
     encoding: Encoding, targets: Mapping[str, Sequence[Any]], offset: int
-) -> tuple[dict[str, SpanIndex], Ids]:
+) -> tuple[dict[str, Tensor], Ids]:
     """The spans of a sentence behind `offset` cached tokens, and the indices of its tokens to cache."""
     bounds = {
         kind: spans_to_tokens(encoding.offsets, [span for target in of_kind for span in target.spans])
         for kind, of_kind in targets.items()
     }
-    edges = np.zeros(len(encoding.offsets) + 1, np.int64)  # +1 where a span starts, -1 where it ends
-    for first, end in bounds.values():
-        np.add.at(edges, first, 1)
-        np.add.at(edges, end, -1)
-    selected = np.cumsum(edges)[:-1] > 0
-    cached_index = np.append(np.cumsum(selected, dtype=np.int64) - selected + offset, offset)
+    runs = [np.arange(*span) for of_kind in bounds.values() for span in zip(*of_kind, strict=True)]
+    selected = np.unique(np.concatenate([np.arange(0), *runs]))
     spans = {}
     for kind, (first, end) in bounds.items():
-        shape = (len(targets[kind]), -1) if targets[kind] else (0, 1)
-        lengths = end - first
-        starts = np.where(lengths > 0, cached_index[first], 0)
-        spans[kind] = SpanIndex(
-            first=torch.from_numpy(starts.reshape(shape)), length=torch.from_numpy(lengths.reshape(shape))
-        )
-    return spans, np.flatnonzero(selected)
+        starts = np.where(end > first, offset + np.searchsorted(selected, first), 0)
+        shape = (len(targets[kind]), -1, 2) if targets[kind] else (0, 1, 2)
+        spans[kind] = torch.from_numpy(np.stack([starts, end - first], axis=-1).reshape(shape))
+    return spans, selected
 
 
 def _standardize(parts: list[NDArray[np.float16]], num_train: int) -> Tensor:
@@ -145,15 +129,8 @@ def _check_memory(layers: Sequence[Sequence[NDArray[Any]]], num_encoded: int, nu
         )
 
 
-def join_spans(spans: Sequence[Mapping[str, SpanIndex]], kind: str) -> SpanIndex:
-    """The spans of all targets of a kind."""
-    parts = [of_kind for sentence in spans if len(of_kind := sentence[kind])]
-    return SpanIndex(first=torch.cat([part.first for part in parts]), length=torch.cat([part.length for part in parts]))
-
-
-def token_indices(spans: SpanIndex, batch: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """The tokens of a batch of targets, all first spans before all second ones, and the lengths (B, S)."""
-    first, length = spans.first[batch], spans.length[batch]
-    starts, lengths = first.T.reshape(-1), length.T.reshape(-1)
+def token_indices(spans: Tensor) -> Tensor:
+    """The tokens of the spans (B, S, 2) of a batch of targets, all first spans before all second ones."""
+    starts, lengths = spans[..., 0].T.flatten(), spans[..., 1].T.flatten()
     preceding = lengths.cumsum(0) - lengths  # tokens of the spans before each
-    return torch.arange(int(lengths.sum())) + (starts - preceding).repeat_interleave(lengths), length
+    return torch.arange(int(lengths.sum())) + (starts - preceding).repeat_interleave(lengths)

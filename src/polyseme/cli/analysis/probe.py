@@ -13,7 +13,7 @@ from polyseme.cli.progress import counting_bar, spinner
 from polyseme.errors import ConfigError
 
 if TYPE_CHECKING:
-    from polyseme.analysis.layer_statistics import ProbeResult
+    from polyseme.analysis.probing import ProbeResult
 
 
 def probe(
