@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from polyseme.analysis.attention_heads import ATTENTION_SINK, BROAD_THRESHOLD, head_statistics
+from polyseme.analysis.attention import ATTENTION_SINK, BROAD_THRESHOLD, head_statistics
 
 LENGTH = 6
 NONE = [False] * LENGTH

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from polyseme.analysis.pca import pca_2d
+from polyseme.analysis.vector_geometry import pca_2d
 
 
 def test_principal_components():

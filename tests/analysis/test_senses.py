@@ -71,9 +71,10 @@ def test_every_family(family):
     for layer in result.layers:
         assert layer.vectors.shape[0] == 6 and layer.points.shape == (6, 2) and layer.nearest.shape == (6, 5)
         assert all(number not in row for number, row in enumerate(layer.nearest.tolist()))
-        assert layer.sense_accuracy.num_items == 6 and -1 <= layer.silhouette <= 1 and 0 <= layer.centroid_distance < 1
+        assert 0 <= layer.metrics["accuracy"] <= 1 and -1 <= layer.metrics["silhouette"] <= 1
+        assert 0 <= layer.metrics["centroid_distance"] < 1
     if result.static and family != "onehot":  # distinguishes Bank and bank
-        assert result.layers[0].sense_accuracy.value == pytest.approx(2 / 5)
+        assert result.layers[0].metrics["accuracy"] == pytest.approx(2 / 5)
 
 
 def test_vector_is_the_mean_of_the_tokens(bert):
@@ -106,18 +107,20 @@ def test_word_beyond_the_maximum_length(family):
 def test_chinese(bert):
     result = bert.senses("苹果", [("他在苹果公司吃苹果。", "")])
     assert [(o.start, o.end) for o in result.occurrences] == [(2, 4), (7, 9)] and result.senses == {}
-    assert result.layers[-1].sense_accuracy is None and result.layers[-1].silhouette is None
-    assert result.layers[-1].self_similarity < 0.999
+    assert result.layers[-1].metrics["accuracy"] is None and result.layers[-1].metrics["silhouette"] is None
+    assert result.layers[-1].metrics["self_similarity"] < 0.999
 
 
 def test_static_vectors_are_a_single_point(skipgram):
     result = skipgram.senses("bank", ROWS)
     (layer,) = result.layers
     assert result.static and not layer.points.any() and layer.explained == (0, 0)
-    assert layer.self_similarity == pytest.approx(1) and layer.centroid_distance == pytest.approx(0, abs=1e-6)
-    assert layer.silhouette == 0 and layer.random_similarity < 0.9
+    assert layer.metrics["self_similarity"] == pytest.approx(1) and layer.metrics["centroid_distance"] == pytest.approx(
+        0, abs=1e-6
+    )
+    assert layer.metrics["silhouette"] == 0 and layer.metrics["random_similarity"] < 0.9
     half = skipgram.senses("bank", ROWS, against=ROWS[1:5])
-    assert half.layers[0].sense_accuracy.value == pytest.approx(1 / 2)  # the majority baseline
+    assert half.layers[0].metrics["accuracy"] == pytest.approx(1 / 2)  # the majority baseline
 
 
 def test_oov_word(tmp_path):
@@ -127,7 +130,7 @@ def test_oov_word(tmp_path):
     )
     assert result.tokens == ("<unk>",)
     assert (
-        result.layers[0].sense_accuracy.value == pytest.approx(1 / 3) and result.layers[0].silhouette == 0
+        result.layers[0].metrics["accuracy"] == pytest.approx(1 / 3) and result.layers[0].metrics["silhouette"] == 0
     )  # zero vectors
 
 
@@ -135,8 +138,7 @@ def test_senses_predicted_from_the_same_texts(bert):
     """The nearest known occurrence is the same text, so all predictions are correct."""
     result = bert.senses("bank", ROWS, against=ROWS)
     assert result.num_known == 6 and len(result.occurrences) == 12
-    assert result.layers[-1].sense_accuracy.value == 1.0 and result.layers[-1].nearest[6:, 0].tolist() == list(range(6))
-    assert result.layers[-1].sense_accuracy.num_items == 6
+    assert result.layers[-1].metrics["accuracy"] == 1.0 and result.layers[-1].nearest[6:, 0].tolist() == list(range(6))
 
 
 def test_batch_size_does_not_matter(bert, monkeypatch):
@@ -145,7 +147,7 @@ def test_batch_size_does_not_matter(bert, monkeypatch):
     after = bert.senses("bank", ROWS)
     for one, other in zip(before.layers, after.layers, strict=True):
         np.testing.assert_allclose(one.vectors, other.vectors, atol=1e-5)
-        assert one.random_similarity == pytest.approx(other.random_similarity, abs=1e-5)
+        assert one.metrics["random_similarity"] == pytest.approx(other.metrics["random_similarity"], abs=1e-5)
 
 
 def test_max_occurrences_and_seed(bert):
@@ -168,7 +170,7 @@ def test_errors(bert):
 
 def test_one_occurrence(bert):
     result = bert.senses("bank", ["the bank"])
-    assert result.layers[-1].self_similarity is None and result.layers[-1].nearest.shape == (1, 0)
+    assert result.layers[-1].metrics["self_similarity"] is None and result.layers[-1].nearest.shape == (1, 0)
     assert "<h1>bank: 1 occurrence</h1>" in senses_page([result])
 
 

@@ -1,4 +1,9 @@
-"""Attention weights of every head and layer, by token and by word (Vig, 2019; Clark et al., 2019)."""
+"""Attention weights by token and by word, and statistics of attention heads (Vig, 2019; Clark et al., 2019).
+
+Statistics are means over the query tokens. Queries that see only themselves, as the first token of a causal model,
+are excluded. In a causal model later queries see more keys, so compare the weight on the first token with its value
+under uniform attention, the mean of 1/t, and use evenness, the entropy of a query relative to its maximum, ln t.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +17,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import entr
 
-from polyseme.analysis.attention_heads import HeadStatistics, head_statistics
-from polyseme.analysis.attention_page import attention_page
-from polyseme.arrays import Floats
+from polyseme.arrays import AnyFloats, Floats
 from polyseme.batch import Batch
 from polyseme.corpora.utf16_text import replace_surrogates
 from polyseme.errors import CheckpointError, ConfigError, DataError
@@ -24,11 +28,16 @@ from polyseme.layers.attention import SelfAttention, record_attention
 from polyseme.models.base import Encoder
 from polyseme.models.transformer import CrossAttention
 from polyseme.objectives.translation import Translation
-from polyseme.tokenization.masking_units import WORD, MaskingUnits, MaskingUnitsConfig, mark_continuations
-from polyseme.tokenization.templates import Template
+from polyseme.tokenization.masking_units import mark_continuations
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.tokenization.word_segmentation import choose_segmenter
-from polyseme.tokenization.words import token_text
+from polyseme.tokenization.words import find_words, token_text
+
+ATTENTION_SINK = "first token (attention sink)"
+LABEL_THRESHOLD = 0.5  # the weight from which a pattern names the head, as in Clark et al. for the previous token
+BROAD_THRESHOLD = 0.8  # the evenness from which a head without a dominant pattern is broad
+
+LABELS = {name: f"{name} token" for name in ("previous", "next", "same")}
+LABELS |= {"first": ATTENTION_SINK, "separators": "separators"}
 
 Span = tuple[int, int]
 _SPACE = "␣"  # shown for a token of white space only
@@ -55,6 +64,24 @@ class TokenSequence:
             word_texts=self.word_texts,
             is_special=[self.is_special[first] for first, _ in self.word_spans],
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadStatistics:
+    """Statistics of a head; those of neighbouring tokens are None for cross-attention."""
+
+    layer: int  # from 1; 0 is the embedding
+    head: int  # from 1
+    label: str
+    first: float  # weight on the first token
+    first_if_uniform: float  # the same under uniform attention
+    separators: float  # weight on [CLS], [SEP] and their equivalents, without the first token
+    previous: float | None  # weight on the token before, and so on
+    next: float | None
+    same: float | None
+    distance: float | None  # mean distance in tokens between query and key
+    entropy: float  # nats
+    evenness: float  # entropy relative to its maximum: 1 is uniform, 0 a single token
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,6 +125,8 @@ class Attention:
 
     def page(self, *others: Attention) -> str:
         """A stand-alone HTML page, with the attention for other texts side by side."""
+        from polyseme.analysis.attention_page import attention_page
+
         return attention_page([self, *others])
 
     def _repr_html_(self) -> str:
@@ -124,9 +153,8 @@ def compute_attention(
     if pair is not None and encoder.input_format != "cross_encoder":
         raise ConfigError(f"{family} does not encode text pairs; pass one text, or compare two texts side by side")
     texts = [replace_surrogates(given) for given in (text, pair) if given is not None]
-    ids, segments, queries = _tokenize(tokenizer, texts, encoder.config.max_length)
-    num_tokens = sum(map(len, tokenizer.encode_ids(texts))) + _template(tokenizer, texts).num_specials
-    shared: dict[str, Any] = {"model": model, "texts": texts, "num_truncated": num_tokens - len(ids)}
+    ids, segments, queries, num_truncated = _tokenize(tokenizer, texts, encoder.config.max_length)
+    shared: dict[str, Any] = {"model": model, "texts": texts, "num_truncated": num_truncated}
     cross = _translate(encoder, tokenizer, head, ids, queries, shared) if head else None
     if not has_self_attention:
         if cross is None:
@@ -174,13 +202,11 @@ def _translate(
     )
 
 
-def _template(tokenizer: Tokenizer, texts: Sequence[str]) -> Template:
-    return tokenizer.single_template if len(texts) == 1 else tokenizer.pair_template
-
-
-def _tokenize(tokenizer: Tokenizer, texts: list[str], max_length: int) -> tuple[list[int], list[int], TokenSequence]:
-    """The ids, segments and tokens of texts in the model's template, truncated to the maximum length."""
-    template = _template(tokenizer, texts)
+def _tokenize(
+    tokenizer: Tokenizer, texts: list[str], max_length: int
+) -> tuple[list[int], list[int], TokenSequence, int]:
+    """The ids, segments and tokens of texts in the model's template, and by how many they exceed the maximum length."""
+    template = tokenizer.single_template if len(texts) == 1 else tokenizer.pair_template
     encoding = tokenizer.encode(*texts, specials=False, max_length=max_length - template.num_specials)
     if not encoding.ids:
         raise DataError("the text is empty; pass a text")
@@ -193,7 +219,8 @@ def _tokenize(tokenizer: Tokenizer, texts: list[str], max_length: int) -> tuple[
             if text == number:
                 tokens.append((id, template.segments[number], (start + shift, end + shift), False))
     ids, segments, offsets, is_added = (list(column) for column in zip(*tokens, strict=True))
-    return ids, segments, _text_tokens(tokenizer, "\n".join(texts), ids, offsets, is_added)
+    num_truncated = sum(map(len, tokenizer.encode_ids(texts))) + template.num_specials - len(ids)
+    return ids, segments, _text_tokens(tokenizer, "\n".join(texts), ids, offsets, is_added), num_truncated
 
 
 def _generated_tokens(tokenizer: Tokenizer, ids: Sequence[int]) -> TokenSequence:
@@ -211,8 +238,7 @@ def _text_tokens(
     tokens, roles = [tokenizer.token(id) for id in ids], tokenizer.specials
     special = np.array([added or id in tokenizer.special_ids for id, added in zip(ids, is_added, strict=True)])
     separators = {roles.start, roles.separator, roles.end} - {roles.unknown}
-    units = MaskingUnits(MaskingUnitsConfig(segmenter=choose_segmenter("auto")))
-    continues = mark_continuations(units.find(text)[WORD], *np.array(offsets, dtype=np.int64).T) & ~special
+    continues = mark_continuations(find_words(text), *np.array(offsets, dtype=np.int64).T) & ~special
     firsts = np.flatnonzero(~continues).tolist()
     word_spans = list(pairwise([*firsts, len(ids)]))
 
@@ -235,3 +261,52 @@ def _text_tokens(
         word_texts=[text_of(*span) for span in word_spans],
         is_special=[added or id in separators for id, added in zip(ids, is_added, strict=True)],
     )
+
+
+def head_statistics(weights: Floats, is_special: Sequence[bool], *, causal: bool, cross: bool) -> list[HeadStatistics]:
+    """The statistics of every head of attention weights (layers, heads, T, S); `is_special` is that of the S keys."""
+    num_queries, num_keys = weights.shape[2:]
+    num_visible = np.arange(1, num_queries + 1) if causal else np.full(num_queries, num_keys)
+    has_choice = num_visible > 1 if (num_visible > 1).any() else np.ones(num_queries, dtype=bool)
+    rows = np.flatnonzero(has_choice)
+    max_entropy = np.log(num_visible[rows])
+    distances = np.abs(rows[:, None] - np.arange(num_keys))
+    separators = np.flatnonzero(np.array(is_special) & (np.arange(num_keys) > 0))
+
+    heads = []
+    for layer, of_layer in enumerate(weights, start=1):
+        for head, all_rows in enumerate(of_layer, start=1):
+            of_head = all_rows[rows].astype(np.float64)  # (rows, S)
+            entropies = entr(of_head).sum(1)
+            patterns: dict[str, float | None] = {
+                "previous": None if cross else _mean(np.diagonal(all_rows, -1)),
+                "next": None if cross else _mean(np.diagonal(all_rows, 1)),
+                "same": None if cross else _mean(np.diagonal(all_rows)[rows]),
+                "first": _mean(of_head[:, 0]),
+                "separators": _mean(of_head[:, separators].sum(1)),
+            }
+            evenness = _mean(entropies / np.where(max_entropy > 0, max_entropy, 1.0))
+            heads.append(
+                HeadStatistics(
+                    layer=layer,
+                    head=head,
+                    label=_label(patterns, evenness) if max_entropy.any() else "",
+                    first_if_uniform=_mean(1 / num_visible[rows]),
+                    distance=None if cross else _mean((of_head * distances).sum(1)),
+                    entropy=_mean(entropies),
+                    evenness=evenness,
+                    **patterns,  # type: ignore[arg-type]
+                )
+            )
+    return heads
+
+
+def _label(patterns: dict[str, float | None], evenness: float) -> str:
+    name, weight = max(((name, weight or 0.0) for name, weight in patterns.items()), key=lambda pair: pair[1])
+    if weight >= LABEL_THRESHOLD:
+        return LABELS[name]
+    return "broad" if evenness >= BROAD_THRESHOLD else "mixed"
+
+
+def _mean(values: AnyFloats) -> float:
+    return float(values.mean()) if values.size else 0.0

@@ -4,22 +4,17 @@ Weights are stored as bytes, 255 times their square root, which keeps small ones
 for a page, only the largest of each query are stored.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from polyseme.analysis.attention_heads import ATTENTION_SINK, BROAD_THRESHOLD, LABEL_THRESHOLD
+from polyseme.analysis.attention import ATTENTION_SINK, BROAD_THRESHOLD, LABEL_THRESHOLD, Attention, TokenSequence
 from polyseme.arrays import Floats
 from polyseme.rendering.html import bundle_modules, page, read_asset
 from polyseme.system.formatting import enumerate_words
-
-if TYPE_CHECKING:
-    from polyseme.analysis.attention import Attention, TokenSequence
 
 _MAX_DENSE = 4_000_000  # weights of a page that are all stored
 _MAX_SPARSE_BYTES = 8_000_000  # of the largest weights of a page with more

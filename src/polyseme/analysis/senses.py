@@ -22,13 +22,12 @@ from polyseme.analysis.occurrences import (
     read_occurrences,
     reservoir_sample,
 )
-from polyseme.analysis.pca import pca_2d
 from polyseme.analysis.vector_geometry import (
-    BalancedAccuracy,
     centroid_distance,
     nearest_neighbours,
     nearest_sense_accuracy,
     normalize,
+    pca_2d,
     self_similarity,
     silhouette,
 )
@@ -67,23 +66,10 @@ class LayerSenses:
     explained: tuple[float, float]  # variance of each component
     nearest: Ids  # (N, neighbours), other occurrences, nearest first
     cosines: Doubles  # (N, neighbours)
-    self_similarity: float | None  # mean cosine of two occurrences
-    random_similarity: float | None  # mean cosine of random words of the same texts, the baseline of self-similarity
-    centroid_distance: float  # mean cosine distance from the centroid
-    silhouette: float | None
-    sense_accuracy: BalancedAccuracy | None  # of the sense of the nearest occurrence
-
-    @property
-    def metrics(self) -> dict[str, float | None]:
-        """The metrics of the layer by name."""
-        return {
-            "accuracy": self.sense_accuracy.value if self.sense_accuracy else None,
-            "error": self.sense_accuracy.error if self.sense_accuracy else None,
-            "silhouette": self.silhouette,
-            "self_similarity": self.self_similarity,
-            "random_similarity": self.random_similarity,
-            "centroid_distance": self.centroid_distance,
-        }
+    metrics: dict[str, float | None]
+    """accuracy (balanced, of the sense of the nearest occurrence) and its standard error, error; silhouette;
+    self_similarity (mean cosine of two occurrences); random_similarity (of random words of the same texts, the
+    baseline of self-similarity); centroid_distance (mean cosine distance from the centroid)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,6 +137,7 @@ def analyse_senses(model: LoadedModel, sample: OccurrenceSample, config: SensesC
         nearest, cosines = nearest_neighbours(vectors, vectors[:num_known], config.num_neighbours, num_shared=num_known)
         known = (vectors[:num_known], senses[:num_known]) if sample.queries else ()
         evaluated = slice(num_known if sample.queries else 0, None)
+        accuracy = nearest_sense_accuracy(vectors[evaluated], senses[evaluated], *known)
         layers.append(
             LayerSenses(
                 vectors=vectors,
@@ -158,11 +145,14 @@ def analyse_senses(model: LoadedModel, sample: OccurrenceSample, config: SensesC
                 explained=explained,
                 nearest=nearest,
                 cosines=cosines,
-                self_similarity=self_similarity(vectors),
-                random_similarity=self_similarity(normalize(of_random_words)),
-                centroid_distance=centroid_distance(vectors),
-                silhouette=silhouette(vectors[annotated], senses[annotated]),
-                sense_accuracy=nearest_sense_accuracy(vectors[evaluated], senses[evaluated], *known),
+                metrics={
+                    "accuracy": accuracy.value if accuracy else None,
+                    "error": accuracy.error if accuracy else None,
+                    "silhouette": silhouette(vectors[annotated], senses[annotated]),
+                    "self_similarity": self_similarity(vectors),
+                    "random_similarity": self_similarity(normalize(of_random_words)),
+                    "centroid_distance": centroid_distance(vectors),
+                },
             )
         )
     return Senses(

@@ -1,4 +1,4 @@
-"""Cosine geometry of unit vectors: nearest neighbours, sense accuracy, silhouette, self-similarity."""
+"""Geometry of unit vectors: nearest neighbours, sense accuracy, silhouette, self-similarity, principal components."""
 
 import math
 from collections.abc import Iterator
@@ -11,6 +11,7 @@ from polyseme.arrays import AnyFloats, Doubles, Floats, Ids, Strings
 _CHUNK = 10_000_000  # cosines computed at once
 _TOLERANCE = 1e-6  # differences of cosines below it are rounding errors
 _MIN_NORM = 1e-12
+_MIN_VARIANCE = 1e-10  # below it, unit vectors are equal up to rounding
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +127,28 @@ def centroid_distance(vectors: AnyFloats) -> float:
     vectors = vectors.astype(np.float64)
     centroid = vectors.mean(0)
     return max(0.0, float(1 - (vectors @ centroid).mean() / max(float(np.linalg.norm(centroid)), _MIN_NORM)))
+
+
+def pca_2d(vectors: AnyFloats, *, align_to: Doubles | None = None) -> tuple[Doubles, tuple[float, float]]:
+    """Project vectors (N, D) to their first two principal components, (N, 2); also return the explained variances.
+
+    The sign of an axis makes its largest loading positive; or, with the points `align_to` of the same items, it makes
+    the two projections agree, so that a map does not flip from one layer to the next.
+    """
+    points = np.zeros((len(vectors), 2))
+    centred = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
+    total = float(np.square(centred).sum())
+    if total <= _MIN_VARIANCE * len(vectors):
+        return points, (0.0, 0.0)
+    left, values, axes = np.linalg.svd(centred, full_matrices=False)
+    num_axes = min(2, len(values))
+    points[:, :num_axes] = left[:, :num_axes] * values[:num_axes]
+    for axis in range(num_axes):
+        agreement = 0.0 if align_to is None else float(points[:, axis] @ align_to[:, axis])
+        largest = axes[axis, np.abs(axes[axis]).argmax()]
+        points[:, axis] *= -1 if (agreement or largest) < 0 else 1
+    explained = [float(value**2) / total for value in values[:num_axes]]
+    return points, (explained[0], explained[1] if num_axes > 1 else 0.0)
 
 
 def _cosines(vectors: AnyFloats, known: AnyFloats, num_shared: int) -> Iterator[tuple[slice, AnyFloats]]:

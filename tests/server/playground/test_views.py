@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 import pytest
 from tests.server.playground.page import fits, wait_for
 
-from polyseme.analysis.attention_heads import LABELS
+from polyseme.analysis.attention import LABELS
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e<b>bank</b>'\""
 WEB = files("polyseme.server") / "web"

@@ -73,7 +73,7 @@ def attention(
 
 
 def _summary(attention: "Attention") -> str:
-    from polyseme.analysis.attention_heads import ATTENTION_SINK
+    from polyseme.analysis.attention import ATTENTION_SINK
 
     num_layers, num_heads, num_tokens, _ = attention.weights.shape
     shape = f"{num_layers} × {num_heads} heads over {format_number_of(num_tokens, 'token')}"

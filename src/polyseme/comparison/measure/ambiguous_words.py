@@ -16,9 +16,8 @@ import numpy as np
 import torch
 
 from polyseme.analysis.occurrences import Occurrence
-from polyseme.analysis.pca import pca_2d
 from polyseme.analysis.senses import occurrence_vectors
-from polyseme.analysis.vector_geometry import centroid_distance, normalize, silhouette
+from polyseme.analysis.vector_geometry import centroid_distance, normalize, pca_2d, silhouette
 from polyseme.arrays import Doubles, Floats, Ids
 from polyseme.comparison.measure.corpus_items import WordIndex
 from polyseme.inference.batching import pack, packed_batch

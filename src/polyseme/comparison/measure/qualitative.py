@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from polyseme.analysis.pca import pca_2d
 from polyseme.analysis.senses import occurrence_vectors
-from polyseme.analysis.vector_geometry import normalize
+from polyseme.analysis.vector_geometry import normalize, pca_2d
 from polyseme.comparison.measure.ambiguous_words import AmbiguousWord
 from polyseme.comparison.measure.items import EvaluationItems
 from polyseme.comparison.rows import Row

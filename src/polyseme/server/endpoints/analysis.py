@@ -160,7 +160,7 @@ def _senses_json(model: Pretrained, word: str, texts: Sequence[str], text_indice
     layers = [
         {
             "layer": index,
-            "self_similarity": layer.self_similarity,
+            "self_similarity": layer.metrics["self_similarity"],
             "points": [
                 {"text": text, "start": one.start, "end": one.end, "x": round(x, 5), "y": round(y, 5)}
                 for text, one, (x, y) in zip(text_indices, found.occurrences, layer.points.tolist(), strict=True)
