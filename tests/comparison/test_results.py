@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from polyseme.comparison.config import TrainingRun
 from polyseme.comparison.results import RESULTS, ResultsLog, read_rows
 from polyseme.comparison.rows import parse_row
 
+BERT = TrainingRun("bert")
 FAMILY = {"row": "family", "family": "bert", "context": "both"}
 
 
@@ -22,9 +24,9 @@ def kinds(folder):
 def written(tmp_path):
     results = ResultsLog(tmp_path)
     results.add("comparison", [{"row": "comparison", "budget": "5m"}])
-    results.add("training", [FAMILY], family="bert")
-    results.add("word similarity", [metric("a"), metric("b")], family="bert")
-    results.add("word senses", [metric("c", layer=1)], family="bert")
+    results.add("training", [FAMILY], run=BERT)
+    results.add("word similarity", [metric("a"), metric("b")], run=BERT)
+    results.add("word senses", [metric("c", layer=1)], run=BERT)
     assert not any("failure" in kind for kind in kinds(tmp_path))
     return tmp_path
 
@@ -32,11 +34,11 @@ def written(tmp_path):
 def test_rows_behind_the_last_completed_stage_are_dropped(tmp_path, caplog):
     results = ResultsLog(tmp_path)
     results.add("comparison", [{"row": "comparison", "budget": "5m"}])
-    results.add("word similarity", [metric()], family="bert")
+    results.add("word similarity", [metric()], run=BERT)
     with (tmp_path / RESULTS).open("a") as file:
         file.write(f'{json.dumps(metric(value=0.7))}\n{{"row": "met')
     again = ResultsLog(tmp_path)
-    assert again.done == {("", "comparison"), ("bert", "word similarity")} and not caplog.records
+    assert again.done == {(None, "comparison"), (BERT, "word similarity")} and not caplog.records
     assert kinds(tmp_path) == ["comparison", "done", "metric", "done"]
     assert again.find("metric", family="bert")["value"] == 0.5 and again.find("metric", family="gpt") is None
 
@@ -44,16 +46,16 @@ def test_rows_behind_the_last_completed_stage_are_dropped(tmp_path, caplog):
 def test_failed_stages_are_retried(tmp_path):
     results = ResultsLog(tmp_path)
     failure = {"row": "failure", "family": "elmo", "stage": "training"}
-    results.add("training", [failure], family="elmo", failed=True)
-    results.add("training", [FAMILY], family="bert")
-    assert results.done == {("bert", "training")}
+    results.add("training", [failure], run=TrainingRun("elmo"), failed=True)
+    results.add("training", [FAMILY], run=BERT)
+    assert results.done == {(BERT, "training")}
     assert kinds(tmp_path) == ["failure", "done", "family", "done"]
-    assert ResultsLog(tmp_path).done == {("bert", "training")}
+    assert ResultsLog(tmp_path).done == {(BERT, "training")}
     assert kinds(tmp_path) == ["family", "done"]
 
 
-EVERY = {("", "comparison"), ("bert", "training"), ("bert", "word similarity"), ("bert", "word senses")}
-SIMILARITY = {("bert", "word similarity")}
+EVERY = {(None, "comparison"), (BERT, "training"), (BERT, "word similarity"), (BERT, "word senses")}
+SIMILARITY = {(BERT, "word similarity")}
 DAMAGE = {
     # What is replaced in the file, by what, and the stages that are lost.
     "changed value": ('"name": "a", "value": 0.5', '"name": "a", "value": 0.6', SIMILARITY),
@@ -61,12 +63,12 @@ DAMAGE = {
     "missing field": ('"suite": "words", "name": "a", ', "", SIMILARITY),
     "unknown field": ('"name": "a"', '"name": "a", "nmae": "a"', SIMILARITY),
     "lone surrogate": ('"name": "a"', '"name": "\\ud800"', SIMILARITY),
-    "unhashable family": ('"family": "bert", "context"', '"family": ["bert"], "context"', {("bert", "training")}),
-    "missing context": (', "context": "both"', "", {("bert", "training")}),
+    "unhashable family": ('"family": "bert", "context"', '"family": ["bert"], "context"', {(BERT, "training")}),
+    "missing context": (', "context": "both"', "", {(BERT, "training")}),
     "not JSON": ('"name": "a"', '"name": a', SIMILARITY),
-    "NaN": ('"layer": 1', '"layer": NaN', {("bert", "word senses")}),
-    "missing stage": ('"stage": "training", ', "", {("bert", "training"), *SIMILARITY}),
-    "another stage": ('"stage": "training", ', '"stage": "neighbours", ', {("bert", "training")}),
+    "NaN": ('"layer": 1', '"layer": NaN', {(BERT, "word senses")}),
+    "missing stage": ('"stage": "training", ', "", {(BERT, "training"), *SIMILARITY}),
+    "another stage": ('"stage": "training", ', '"stage": "neighbours", ', {(BERT, "training")}),
     "wrong checksum": ('"sha256": "', '"sha256": "0', EVERY),
 }
 
@@ -99,14 +101,14 @@ def test_missing_values_are_omitted_and_numbers_rounded(tmp_path):
 
 
 def test_lone_surrogates_are_replaced(tmp_path):
-    ResultsLog(tmp_path).add("training", [FAMILY | {"directory": "runs/\udcff"}], family="bert")
+    ResultsLog(tmp_path).add("training", [FAMILY | {"directory": "runs/\udcff"}], run=BERT)
     assert read_rows(tmp_path)[0]["directory"] == "runs/?"
 
 
 def test_later_rows_replace_earlier_ones_with_the_same_key(tmp_path):
     results = ResultsLog(tmp_path)
     for value in (1, 2):
-        results.add("word similarity", [metric(name, value=value) for name in "ab"], family="bert")
+        results.add("word similarity", [metric(name, value=value) for name in "ab"], run=BERT)
     assert [row["value"] for row in read_rows(tmp_path) if row["row"] == "metric"] == [2, 2]
 
 

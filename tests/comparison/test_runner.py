@@ -16,6 +16,7 @@ from tests.comparison.train.test_model_size import trial
 import polyseme as ps
 from polyseme.cli import run
 from polyseme.comparison import runner
+from polyseme.comparison.config import TrainingRun
 from polyseme.comparison.results import RESULTS, read_rows
 from polyseme.comparison.runner import LOCK, Comparison
 from polyseme.comparison.train import throughput
@@ -345,7 +346,7 @@ def test_trial_runs_of_a_group_are_parallel(text, tmp_path, monkeypatch):
     comparison = Comparison.open({**values, "cores": 2}, tmp_path / "out")
     list(comparison._prepare())
     comparison._lock.release()
-    assert [comparison.plans[family].steps for family in ("bert", "gpt2")] == [79, 79]
+    assert [comparison.plans[TrainingRun(family)].steps for family in ("bert", "gpt2")] == [79, 79]
 
 
 def test_families_with_fixed_steps_are_not_trained_along_with_others(text, tmp_path):
@@ -354,10 +355,11 @@ def test_families_with_fixed_steps_are_not_trained_along_with_others(text, tmp_p
     )
     comparison._lock.release()
     comparison.plans = {
-        name: TrainingPlan(size="tiny", reason="", steps=5, trial=trial(max_steps=5 if name == "svd" else 0))
-        for name in comparison.settings.families
+        run: TrainingPlan(size="tiny", reason="", steps=5, trial=trial(max_steps=5 if run.family == "svd" else 0))
+        for run in comparison.settings.runs
     }
-    assert comparison._training_groups() == [["svd"], ["bert", "gpt2"], ["elmo"]]
+    groups = [[run.name for run in group] for group in comparison._training_groups()]
+    assert groups == [["svd"], ["bert", "gpt2"], ["elmo"]]
 
 
 @pytest.mark.slow

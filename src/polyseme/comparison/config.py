@@ -22,6 +22,19 @@ SETTINGS = "comparison.toml"
 _DEFAULT_SECONDS = 60.0  # of processor time, assumed by the evaluation if the budget is not a time
 
 
+@dataclass(frozen=True)
+class TrainingRun:
+    """A training of a family, or an existing model."""
+
+    family: str
+    training: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of its model directory."""
+        return f"{self.family}-{self.training + 1}" if self.training else self.family
+
+
 class ComparisonConfig(Config):
     """The settings of a comparison."""
 
@@ -35,8 +48,9 @@ class ComparisonConfig(Config):
     recipe: str = "fast"
     tasks: str = ""  # a TOML file that lists labelled datasets, or a folder of them
     labels: tuple[int, ...] = (100, 300, 1000, 0)  # numbers of labelled examples; 0: all
-    seeds: int = Field(1, ge=1, le=100)  # repetitions of each task
-    seed: int = Field(0, ge=0, lt=2**32)
+    trainings: int = Field(1, ge=1, le=100)  # of each family, with different seeds
+    seeds: int = Field(1, ge=1, le=100)  # label samples of each task
+    seed: int = Field(0, ge=0, lt=2**31)
     cores: int = Field(1, ge=1, le=1024)
     parallel: int = Field(1, ge=1, le=64)  # families trained in parallel, which share the cores
     fingerprint: str = ""  # of the text; set when the comparison starts
@@ -63,6 +77,11 @@ class ComparisonConfig(Config):
             names.append(name if name not in names else f"{name}-{len(names) + 1}")
         return tuple(names)
 
+    @property
+    def runs(self) -> tuple[TrainingRun, ...]:
+        """All trainings: the first of each family, then the second of each."""
+        return tuple(TrainingRun(name, training) for training in range(self.trainings) for name in self.names)
+
     def check(self) -> None:
         """Raise an error for settings that cannot work, before anything is read."""
         if bool(self.models) == bool(self.families):
@@ -82,6 +101,8 @@ class ComparisonConfig(Config):
             raise ConfigError(f"{self.size!r:.60} is not a size{suggest_name(self.size, ('auto', *SIZES))}")
         if self.params and self.size != "auto":
             raise ConfigError("--size and --params exclude each other; remove one")
+        if self.models and self.trainings > 1:
+            raise ConfigError("--trainings is for families, and models are not trained; remove it")
         self.num_parameters  # noqa: B018
 
     @property

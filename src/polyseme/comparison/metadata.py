@@ -14,7 +14,7 @@ from polyseme.comparison.measure.datasets import LabelledDataset
 from polyseme.comparison.measure.intrinsic import disk_bytes, embedding_seconds
 from polyseme.comparison.measure.items import EvaluationItems
 from polyseme.comparison.rows import Row
-from polyseme.corpora.multilingual import split_language_prefix
+from polyseme.corpora.corpus import split_language_prefix
 from polyseme.datasets.splits import SplitCorpus, count_splits, hash_fraction, open_by_language
 from polyseme.errors import PolysemeError
 from polyseme.evaluation.perplexity import case_suffix
@@ -46,6 +46,7 @@ def comparison_row(
         "budget": settings.budget if settings.families else None,
         "processor_seconds": settings.processor_seconds if settings.families else None,
         "cores": settings.cores,
+        "trainings": settings.trainings if settings.families else None,
         "seeds": settings.seeds,
         "families": list(settings.names),
         "scored_characters": items.num_characters,
@@ -58,11 +59,10 @@ def comparison_row(
     }
 
 
-def family_row(name: str, model: Pretrained, folder: Path, items: EvaluationItems, *, cores: int) -> Row:
+def family_row(model: Pretrained, folder: Path, items: EvaluationItems, *, cores: int) -> Row:
     """The row that describes a model and, if there is a history, its training."""
     row: Row = {
         "row": "family",
-        "family": name,
         "model_family": model.family,
         "context": model.encoder.context,
         "parameters": sum(weight.numel() for weight in model.encoder.parameters()),
@@ -95,7 +95,7 @@ def count_tokens(model: Pretrained, split: SplitCorpus) -> int:
     return round(tokens / max(1, sampled) * total)
 
 
-def learning_curve_rows(name: str, model: Pretrained, folder: Path, split: SplitCorpus) -> list[Row]:
+def learning_curve_rows(model: Pretrained, folder: Path, split: SplitCorpus) -> list[Row]:
     """The dev losses of a training run as bits per character, if there are any.
 
     As on the test text, the cost of spelling OOV words is included. For a masked language model, it is the loss with
@@ -117,7 +117,7 @@ def learning_curve_rows(name: str, model: Pretrained, folder: Path, split: Split
             point = {"processor_seconds": row.get("processor_seconds", row["seconds"]), "tokens": row["tokens"]}
             points.append({**point, "bits_per_character": bits + spelling, "scale": scale})
     text = f"dev text{case_suffix(model.tokenizer)}"
-    return [{"row": "learning_curve", "family": name, "name": text, "points": points}]
+    return [{"row": "learning_curve", "name": text, "points": points}]
 
 
 def training_overlap(model: Pretrained, settings: ComparisonConfig) -> float | None:
@@ -140,7 +140,7 @@ def _build_command(settings: ComparisonConfig, out: Path) -> str:
     options = [*settings.models, *(part for path in settings.corpus for part in ("--corpus", path))]
     if settings.families:
         options += ["--families", ",".join(settings.families), "--budget", settings.budget]
-    for name in ("column", "size", "params", "recipe", "tasks", "seeds", "seed", "parallel"):
+    for name in ("column", "size", "params", "recipe", "tasks", "trainings", "seeds", "seed", "parallel"):
         if getattr(settings, name) != getattr(defaults, name):
             options += [f"--{name}", str(getattr(settings, name))]
     if settings.labels != defaults.labels:

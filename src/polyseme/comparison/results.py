@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from polyseme.comparison.config import TrainingRun
 from polyseme.comparison.rows import ROWS, Row, parse_row
 from polyseme.errors import CheckpointError
 from polyseme.system.atomic_io import write_file
@@ -29,24 +30,26 @@ class ResultsLog:
     def __init__(self, folder: Path) -> None:
         self.path = folder / RESULTS
         self.rows: list[Row] = []
-        self.done: set[tuple[str, str]] = set()  # (family, stage)
+        self.done: set[tuple[TrainingRun | None, str]] = set()  # (run, stage); no run: of the whole comparison
         damaged = False
         for rows, end in _read_stages(self.path):
             if not rows:
                 damaged = True
             elif "failed" not in end:
                 self.rows += rows
-                self.done.add((end.get("family", ""), end["stage"]))
+                family = end.get("family", "")
+                self.done.add((TrainingRun(family, end.get("training", 0)) if family else None, end["stage"]))
         if damaged:
             logger.warning("%s was changed or damaged; the affected stages are repeated", self.path)
         if self.path.exists():
             with writable(self.path, "choose another --out", CheckpointError):
                 write_file(self.path, "".join(map(_to_line, self.rows)))
 
-    def add(self, stage: str, rows: Iterable[Row], *, family: str = "", failed: bool = False) -> None:
-        """Append the rows of a completed or failed stage, and flush them to disk."""
-        lines = [_to_line(row) for row in rows]
-        end: Row = {"row": "done", "family": family or None, "stage": stage, "failed": failed or None}
+    def add(self, stage: str, rows: Iterable[Row], *, run: TrainingRun | None = None, failed: bool = False) -> None:
+        """Append the rows of a completed or failed stage of a run or of the comparison, and flush them to disk."""
+        of_run = {"family": run.family, "training": run.training} if run else {}
+        lines = [_to_line({"row": row["row"], **of_run, **row}) for row in rows]
+        end: Row = {"row": "done", **of_run, "stage": stage, "failed": failed or None}
         lines.append(_to_line(end | {"sha256": _checksum(lines, end)}))
         remedy = "free some space and run the same command again"
         with writable(self.path, remedy, CheckpointError), self.path.open("a", encoding="utf-8") as file:
@@ -55,7 +58,7 @@ class ResultsLog:
             os.fsync(file.fileno())
         self.rows += map(json.loads, lines)
         if not failed:
-            self.done.add((family, stage))
+            self.done.add((run, stage))
 
     def find(self, kind: str, **fields: Any) -> Row | None:
         """The last row of a kind with these field values."""
@@ -73,7 +76,8 @@ def merge_rows(rows: Iterable[Row]) -> list[Row]:
     merged: dict[tuple[str, ...], Row] = {}
     for row in rows:
         if schema := ROWS.get(row["row"]):
-            merged[row["row"], *(repr(row.get(key)) for key in schema.key)] = row
+            defaults = {key: schema.model_fields[key].default for key in schema.key}
+            merged[row["row"], *(repr(row.get(key, default)) for key, default in defaults.items())] = row
     return list(merged.values())
 
 

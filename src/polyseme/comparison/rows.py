@@ -25,9 +25,18 @@ class StrictConfig(Config):
 class ResultRow(StrictConfig):
     """Base class; `key` has the fields that identify a row of its kind: a later row replaces an earlier one."""
 
-    key: ClassVar[tuple[str, ...]] = ("family",)
+    key: ClassVar[tuple[str, ...]] = ()
 
     row: str
+
+
+class FamilyResultRow(ResultRow):
+    """Base class of the results of a family or baseline."""
+
+    key: ClassVar[tuple[str, ...]] = ("family", "training")
+
+    family: str
+    training: NonNegativeInt = 0  # which one of the trainings that differ by seed
 
 
 class TaskDescription(StrictConfig):
@@ -47,8 +56,6 @@ class TaskDescription(StrictConfig):
 class ComparisonRow(ResultRow):
     """Data, settings and machine."""
 
-    key = ()
-
     corpus: str | None = None
     documents: dict[str, int] = Field(default_factory=dict)  # by split, as the following two
     characters: dict[str, int] = Field(default_factory=dict)
@@ -56,6 +63,7 @@ class ComparisonRow(ResultRow):
     budget: str | None = None
     processor_seconds: float | None = None
     cores: int | None = None
+    trainings: int | None = None
     seeds: int | None = None
     families: list[str] = Field(default_factory=list)
     scored_characters: int | None = None
@@ -67,10 +75,9 @@ class ComparisonRow(ResultRow):
     tasks: list[TaskDescription] = Field(default_factory=list)
 
 
-class FamilyRow(ResultRow):
+class FamilyRow(FamilyResultRow):
     """A model and the cost of its training."""
 
-    family: str
     context: Literal["none", "left", "right", "both"]
     model_family: str | None = None
     parameters: int | None = None
@@ -101,20 +108,18 @@ class CurvePoint(StrictConfig):
     scale: str
 
 
-class LearningCurveRow(ResultRow):
+class LearningCurveRow(FamilyResultRow):
     """The dev losses of a training run."""
 
-    family: str
     name: str | None = None
     points: list[CurvePoint]
 
 
-class MetricRow(ResultRow):
+class MetricRow(FamilyResultRow):
     """A metric on held-out text or on an evaluation suite."""
 
-    key = ("family", "suite", "name", "scale")
+    key = ("family", "training", "suite", "name", "scale")
 
-    family: str
     suite: str
     name: str
     scale: str | None = None
@@ -128,12 +133,11 @@ class MetricRow(ResultRow):
     outcomes: list[float | None] = Field(default_factory=list)  # by test item; None for items without a score
 
 
-class TaskRow(ResultRow):
+class TaskRow(FamilyResultRow):
     """The scores of a labelled dataset at a number of labels."""
 
-    key = ("family", "task", "method", "num_labels")
+    key = ("family", "training", "task", "method", "num_labels")
 
-    family: str
     task: str
     kind: str
     method: Literal["linear_probe", "fine_tuning"]
@@ -151,12 +155,11 @@ class TaskRow(ResultRow):
     outcomes: list[float | None] = Field(default_factory=list)  # by test item, means over seeds
 
 
-class NeighboursRow(ResultRow):
+class NeighboursRow(FamilyResultRow):
     """The nearest neighbours of a word."""
 
-    key = ("family", "word")
+    key = ("family", "training", "word")
 
-    family: str
     word: str
     neighbours: list[_Pair]
 
@@ -175,42 +178,37 @@ class AmbiguousWordRecord(StrictConfig):
 class AmbiguousWordsRow(ResultRow):
     """Ambiguous words, and how they were found."""
 
-    key = ()
-
     words: list[AmbiguousWordRecord]
     found_by: str | None = None
     method: str | None = None
 
 
-class SenseMapRow(ResultRow):
+class SenseMapRow(FamilyResultRow):
     """The occurrences of a word, projected to a plane."""
 
-    key = ("family", "word")
+    key = ("family", "training", "word")
 
-    family: str
     word: str
     layer: int
     points: list[_MapPoint]  # x, y, sentence, start and end of the word, cluster
 
 
-class ExampleRow(ResultRow):
+class ExampleRow(FamilyResultRow):
     """Generated texts, or predictions of a masked word."""
 
-    key = ("family", "kind", "prompt")
+    key = ("family", "training", "kind", "prompt")
 
-    family: str
     kind: Literal["generate", "fill"]
     prompt: str
     texts: list[str] = Field(default_factory=list)
     predictions: list[_Pair] = Field(default_factory=list)
 
 
-class FailureRow(ResultRow):
+class FailureRow(FamilyResultRow):
     """A stage that failed."""
 
-    key = ("family", "stage")
+    key = ("family", "training", "stage")
 
-    family: str
     stage: str
     message: str = ""
 
@@ -218,9 +216,10 @@ class FailureRow(ResultRow):
 class DoneRow(ResultRow):
     """The end of a stage, with a checksum of its rows."""
 
-    key = ("family", "stage")
+    key = ("family", "training", "stage")
 
-    family: str = ""
+    family: str = ""  # none for a stage of the whole comparison
+    training: NonNegativeInt = 0
     stage: str
     failed: bool = False
     sha256: str

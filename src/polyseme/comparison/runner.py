@@ -6,11 +6,11 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from filelock import BaseFileLock
 
-from polyseme.comparison.config import SETTINGS, ComparisonConfig, EvaluationBudget
+from polyseme.comparison.config import SETTINGS, ComparisonConfig, EvaluationBudget, TrainingRun
 from polyseme.comparison.measure.ambiguous_words import METHOD, find_ambiguous_words
 from polyseme.comparison.measure.corpus_items import WordIndex
 from polyseme.comparison.measure.datasets import EvaluationData
@@ -19,7 +19,6 @@ from polyseme.comparison.measure.evaluator_pool import (
     EvaluatorPool,
     find_evaluation_data,
     one_line,
-    with_family,
 )
 from polyseme.comparison.measure.intrinsic import annotated_words
 from polyseme.comparison.measure.qualitative import sense_map_row
@@ -30,7 +29,7 @@ from polyseme.comparison.rows import Row
 from polyseme.comparison.train.launcher import Job, run_jobs
 from polyseme.comparison.train.model_size import TrainingPlan
 from polyseme.comparison.train.planning import RUNS, TrainingPlanner
-from polyseme.corpora.multilingual import split_language_prefix
+from polyseme.corpora.corpus import split_language_prefix
 from polyseme.datasets.builtin import SAMPLES, absolute_path
 from polyseme.datasets.splits import TEXT_FOLDER, SplitCorpus, open_by_language, require_enough_text, split_text
 from polyseme.errors import CheckpointError, TrainingError
@@ -51,6 +50,8 @@ DEFAULT_FAMILIES = ("onehot", "svd", "skipgram", "elmo", "bert", "gpt2")
 _INDEXED_CHARACTERS = 2_000_000  # searched for ambiguous words
 _NUM_MAPPED, _NUM_LISTED = 4, 20  # ambiguous words
 
+_Item = TypeVar("_Item")
+
 
 @dataclass(frozen=True, kw_only=True)
 class StageProgress:
@@ -70,7 +71,7 @@ class Comparison:
         self.settings, self.out, self.data = settings, out, data
         self.results = ResultsLog(out)
         self.report = out / "report.md"
-        self.plans: dict[str, TrainingPlan] = {}
+        self.plans: dict[TrainingRun, TrainingPlan] = {}
         self._lock = lock
         self._shutdown = ShutdownRequest()
         self._pool: EvaluatorPool | None = None
@@ -115,9 +116,9 @@ class Comparison:
             with graceful_shutdown() as self._shutdown:
                 yield from self._prepare()
                 for group in self._training_groups():
-                    yield from self._train([name for name in group if (name, "training") not in self.results.done])
-                    for name in group:
-                        yield from self._evaluate(name)
+                    yield from self._train([run for run in group if (run, "training") not in self.results.done])
+                    for run in group:
+                        yield from self._evaluate(run)
                 yield from self._map_ambiguous_words()
                 yield self._progress("writing the report")
                 self.report = write_report(self.out)
@@ -154,36 +155,36 @@ class Comparison:
             yield self._progress(f"measuring the throughput of {', '.join(families)}")
             self.plans |= self.planner.plan(families, self._shutdown)
         if settings.families:
-            waiting = {name: plan for name, plan in self.plans.items() if (name, "training") not in self.results.done}
+            waiting = {run: plan for run, plan in self.plans.items() if (run, "training") not in self.results.done}
             self.planner.check_disk_space(waiting)
-        self._total = 2 + len(settings.names) * (1 + len(self.evaluator.stages))
-        if ("", "comparison") not in self.results.done:
+        self._total = 2 + len(settings.runs) * (1 + len(self.evaluator.stages))
+        if (None, "comparison") not in self.results.done:
             row = comparison_row(settings, split, self.evaluator.items, self.evaluator.datasets, self.out)
             self.results.add("comparison", [row])
         self._done = 1
 
-    def _training_groups(self) -> list[Sequence[str]]:
-        """Groups of families trained in parallel; those with a fixed number of steps would leave cores idle."""
-        fixed = [name for name, plan in self.plans.items() if plan.trial and plan.steps == plan.trial.max_steps]
-        others = [name for name in self.settings.names if name not in fixed]
+    def _training_groups(self) -> list[Sequence[TrainingRun]]:
+        """Groups of runs trained in parallel; those with a fixed number of steps would leave cores idle."""
+        fixed = [run for run, plan in self.plans.items() if plan.trial and plan.steps == plan.trial.max_steps]
+        others = [run for run in self.settings.runs if run not in fixed]
         return [*_chunks(fixed, self.settings.parallel), *_chunks(others, self.settings.parallel)]
 
     # Training.
 
-    def _train(self, names: Sequence[str]) -> Iterator[StageProgress]:
+    def _train(self, runs: Sequence[TrainingRun]) -> Iterator[StageProgress]:
         if self.settings.models:
-            for name in names:
-                yield self._progress(f"loading {name}")
-                model, folder = self.evaluator.model(name), self.evaluator.folder(name)
-                row = family_row(name, model, folder, self.evaluator.items, cores=self.settings.cores)
+            for run in runs:
+                yield self._progress(f"loading {run.name}")
+                model, folder = self.evaluator.model(run.name), self.evaluator.folder(run.name)
+                row = family_row(model, folder, self.evaluator.items, cores=self.settings.cores)
                 row |= {"directory": str(folder), "training_overlap": training_overlap(model, self.settings)}
-                self.results.add("training", [row], family=name)
+                self.results.add("training", [row], run=run)
             return
-        activity = f"training {', '.join(names)}"
-        jobs = [self.planner.job(name, self.plans[name]) for name in names]
-        finished = {job.name for job in jobs if (job.folder / WEIGHTS).exists()}  # training costs nothing again
+        activity = f"training {', '.join(run.name for run in runs)}"
+        jobs = [self.planner.job(run, self.plans[run]) for run in runs]
+        finished = {job.run for job in jobs if (job.folder / WEIGHTS).exists()}  # training costs nothing again
         for child in run_jobs(jobs, self._shutdown):
-            name, plan = child.job.name, self.plans[child.job.name]
+            run, plan = child.job.run, self.plans[child.job.run]
             if not child.finished:
                 history = read_history(child.job.folder)
                 steps_done = history[-1]["step"] if history else 0
@@ -194,26 +195,26 @@ class Comparison:
             try:
                 if child.error:
                     raise TrainingError(child.error)
-                rows = self._training_rows(child.job, 0 if name in finished else child.peak_memory_bytes)
-            except Exception as error:  # the other families continue
-                self._record_failure(name, "training", error)
-                yield self._progress(activity, message=f"{name} failed: {one_line(error)}")
+                rows = self._training_rows(child.job, 0 if run in finished else child.peak_memory_bytes)
+            except Exception as error:  # the other runs continue
+                self._record_failure(run, "training", error)
+                yield self._progress(activity, message=f"{run.name} failed: {one_line(error)}")
                 continue
-            self.results.add("training", rows, family=name)
+            self.results.add("training", rows, run=run)
             seconds = f"{rows[0]['processor_seconds']:.0f} s of processor time"
-            message = f"{name} {rows[0]['size']}: {format_number_of(rows[0]['steps'], 'step')}, {seconds}"
+            message = f"{run.name} {rows[0]['size']}: {format_number_of(rows[0]['steps'], 'step')}, {seconds}"
             yield self._progress(activity, fraction=1.0, message=message)
         self._check_shutdown()
 
     def _training_rows(self, job: Job, peak_memory_bytes: int) -> list[Row]:
         """The row of a trained family, and its learning curve."""
         assert self.split is not None
-        name, folder, plan = job.name, job.folder, self.plans[job.name]
-        model = self.evaluator.model(name)
+        folder, plan = job.folder, self.plans[job.run]
+        model = self.evaluator.model(job.run.name)
         if plan.seconds:
             plan = replace(plan, milestones=Recipe.load(folder).training.milestones)
-            self.planner.save_milestones(name, plan)
-        row = family_row(name, model, folder, self.evaluator.items, cores=self.settings.cores)
+            self.planner.save_milestones(job.run, plan)
+        row = family_row(model, folder, self.evaluator.items, cores=self.settings.cores)
         corpus_tokens = plan.trial.corpus_tokens if plan.trial else count_tokens(model, self.split)
         row |= {
             "size": plan.size,
@@ -221,41 +222,42 @@ class Comparison:
             "epochs": round(row["tokens"] / max(1, corpus_tokens), 3),
             "preparation_seconds": round(plan.trial.preparation_seconds, 2) if plan.trial else None,
             "peak_memory_bytes": peak_memory_bytes or None,
-            "command": self.planner.job(name, plan).command,
-            "directory": f"{RUNS}/{name}",
+            "command": self.planner.job(job.run, plan).command,
+            "directory": f"{RUNS}/{job.run.name}",
         }
-        return [row, *learning_curve_rows(name, model, folder, self.split)]
+        return [row, *learning_curve_rows(model, folder, self.split)]
 
     # Evaluation.
 
-    def _evaluate(self, name: str) -> Iterator[StageProgress]:
-        trained = (name, "training") in self.results.done
-        waiting = [stage for stage in self.evaluator.stages if trained and (name, stage) not in self.results.done]
+    def _evaluate(self, run: TrainingRun) -> Iterator[StageProgress]:
+        trained = (run, "training") in self.results.done
+        waiting = [stage for stage in self.evaluator.stages if trained and (run, stage) not in self.results.done]
         self._done += 1 + len(self.evaluator.stages) - len(waiting)
         assert self._pool is not None
         # Closing kills the workers at once if this is interrupted.
-        with closing(self._pool.evaluate(name, waiting)) as answers:
+        with closing(self._pool.evaluate(run.name, waiting)) as answers:
             for stage, answer in answers:
                 if answer is None:
-                    yield self._progress(f"{name}: {stage}")
+                    yield self._progress(f"{run.name}: {stage}")
                     self._check_shutdown()
                     continue
                 if isinstance(answer, Exception):
-                    self._record_failure(name, stage, answer)
-                    yield self._progress(f"{name}: {stage}", message=f"{name}, {stage}: {one_line(answer)}")
+                    self._record_failure(run, stage, answer)
+                    yield self._progress(f"{run.name}: {stage}", message=f"{run.name}, {stage}: {one_line(answer)}")
                 else:
                     rows = [row for row in answer if row["row"] != "metric" or row["value"] is not None]
-                    self.results.add(stage, rows, family=name)
+                    self.results.add(stage, rows, run=run)
                 self._done += 1
 
     def _map_ambiguous_words(self) -> Iterator[StageProgress]:
         """Find ambiguous words with the family that is best at word senses, and map them with all families."""
         self._check_shutdown()
-        contexts = {row["family"]: row["context"] for row in self.results.rows if row["row"] == "family"}
+        families = [row for row in self.results.rows if row["row"] == "family" and not row.get("training")]
+        contexts = {row["family"]: row["context"] for row in families}
         contextual = [name for name, context in contexts.items() if context != "none"]
-        if not contextual or ("", "ambiguous words") in self.results.done:
+        if not contextual or (None, "ambiguous words") in self.results.done:
             return
-        senses = {name: self.results.find("metric", family=name, suite="senses") or {} for name in contexts}
+        senses = {name: self.results.find("metric", family=name, training=0, suite="senses") or {} for name in contexts}
         best = max(contextual, key=lambda name: senses[name].get("value", 0.0))
         layers = {}
         for name in contexts:
@@ -281,12 +283,12 @@ class Comparison:
         for name in contexts:
             yield self._progress(f"mapping ambiguous words with {name}")
             model = self.evaluator.model(name)
-            rows += [with_family(sense_map_row(model, word, layers[name]), name) for word in words[:_NUM_MAPPED]]
+            rows += [sense_map_row(model, word, layers[name]) | {"family": name} for word in words[:_NUM_MAPPED]]
         self.results.add("ambiguous words", rows)
 
-    def _record_failure(self, name: str, stage: str, error: Exception) -> None:
-        row = {"row": "failure", "family": name, "stage": stage, "message": one_line(error)}
-        self.results.add(stage, [row], family=name, failed=True)
+    def _record_failure(self, run: TrainingRun, stage: str, error: Exception) -> None:
+        row = {"row": "failure", "stage": stage, "message": one_line(error)}
+        self.results.add(stage, [row], run=run, failed=True)
 
     def _check_shutdown(self) -> None:
         if self._shutdown.signal:
@@ -296,8 +298,8 @@ class Comparison:
         return StageProgress(activity=activity, done=self._done, total=self._total, fraction=fraction, message=message)
 
 
-def _chunks(names: Sequence[str], size: int) -> list[Sequence[str]]:
-    return [names[first : first + size] for first in range(0, len(names), size)]
+def _chunks(items: Sequence[_Item], size: int) -> list[Sequence[_Item]]:
+    return [items[first : first + size] for first in range(0, len(items), size)]
 
 
 def _check_folder(settings: ComparisonConfig, out: Path) -> Path | None:

@@ -21,6 +21,7 @@ from polyseme.loading import load
 from polyseme.pretrained import Pretrained
 from polyseme.server.errors import ApiError
 from polyseme.server.schemas.resources import ModelEntry, ModelInfo
+from polyseme.system.formatting import shortest_names
 from polyseme.system.io_errors import readable
 from polyseme.system.regular_files import read_regular
 from polyseme.tasks import TASKS
@@ -168,7 +169,9 @@ class ModelRegistry:
 
     def __init__(self, folders: Sequence[Path], *, weights: str = "float32") -> None:
         self.weights = weights
-        self.models = [ServedModel(name=name, folder=folder) for name, folder in _unique_names(folders).items()]
+        folders = list(dict.fromkeys(folder.absolute() for folder in folders))
+        names = dict(zip(shortest_names(folders), folders, strict=True))
+        self.models = [ServedModel(name=name, folder=folder) for name, folder in names.items()]
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="directories", daemon=True)
 
@@ -266,18 +269,3 @@ def _num_parameters(model: Pretrained) -> int:
 
 def _list_names(models: Sequence[ServedModel]) -> str:
     return ", ".join(served.name for served in models) or "none"
-
-
-def _unique_names(folders: Sequence[Path]) -> dict[str, Path]:
-    """Folders by their names, with as many parent folders as make them unique."""
-    unique = list(dict.fromkeys(folder.absolute() for folder in folders))
-    names: dict[str, Path] = {}
-    for folder in unique:
-        parts = folder.resolve().parts if folder.name in ("", "..") else folder.parts
-        num_parts = 1
-        while num_parts < len(parts) and any(
-            other != folder and other.parts[-num_parts:] == parts[-num_parts:] for other in unique
-        ):
-            num_parts += 1
-        names["/".join(parts[-num_parts:]).lstrip("/")] = folder
-    return names

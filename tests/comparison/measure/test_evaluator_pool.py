@@ -2,6 +2,7 @@
 
 import pytest
 
+from polyseme.comparison.config import TrainingRun
 from polyseme.comparison.measure.evaluator_pool import Evaluator, EvaluatorPool
 from polyseme.comparison.runner import Comparison
 
@@ -16,7 +17,7 @@ def evaluator(text, tasks, tmp_path_factory):
         patch.setenv("POLYSEME_CACHE", str(folder / "cache"))
         comparison = Comparison.open({**values, "cores": 1, "tasks": str(tasks)}, folder / "out")
         list(comparison._prepare())
-        list(comparison._train(["bert"]))
+        list(comparison._train([TrainingRun("bert")]))
         comparison._lock.release()
         yield Evaluator.open(folder / "out")
 

@@ -82,24 +82,24 @@ class Evaluator:
         """Processes that evaluate in parallel."""
         return min(self.settings.cores, len(self.stages))
 
-    def evaluate(self, family: str, stage: str) -> list[Row]:
-        """The result rows of a family in a stage."""
-        model = self.model(family)
+    def evaluate(self, run: str, stage: str) -> list[Row]:
+        """The result rows of a run in a stage."""
+        model = self.model(run)
         large = is_large_model(sum(weight.numel() for weight in model.encoder.parameters()))
         threads = self.settings.cores // self.num_processes if large and model.encoder.context != "none" else 1
         torch.set_num_threads(threads)
-        return [with_family(row, family) for row in self.stages[stage](model)]
+        return list(self.stages[stage](model))
 
-    def model(self, family: str) -> Pretrained:
-        """The model of a family; the last one stays in memory."""
-        if self._loaded is None or self._loaded[0] != family:
-            self._loaded = family, load(self.folder(family))
+    def model(self, run: str) -> Pretrained:
+        """The model of a run; the last one stays in memory."""
+        if self._loaded is None or self._loaded[0] != run:
+            self._loaded = run, load(self.folder(run))
         return self._loaded[1]
 
-    def folder(self, family: str) -> Path:
-        """The model directory of a family."""
+    def folder(self, run: str) -> Path:
+        """The model directory of a run."""
         models = self.settings.models
-        return Path(models[self.settings.names.index(family)]) if models else self.out / RUNS / family
+        return Path(models[self.settings.names.index(run)]) if models else self.out / RUNS / run
 
     def _build_stages(self) -> dict[str, Stage]:
         items, settings = self.items, self.settings
@@ -151,18 +151,18 @@ class EvaluatorPool:
         self.workers = WorkerPool(f"{__name__}:open_evaluator", str(evaluator.out), size=size) if size > 1 else None
 
     def evaluate(
-        self, family: str, stages: Sequence[str]
+        self, run: str, stages: Sequence[str]
     ) -> Generator[tuple[str, list[Row] | Exception | None], None, None]:
         """Yield (stage, rows or exception) in order, and (stage, None) while that takes time."""
         if self.workers is None:
             for stage in stages:
                 yield stage, None
                 try:
-                    yield stage, self.evaluator.evaluate(family, stage)
+                    yield stage, self.evaluator.evaluate(run, stage)
                 except Exception as error:  # the other stages continue
                     yield stage, error
             return
-        requests = [{"family": family, "stage": stage} for stage in stages]
+        requests = [{"run": run, "stage": stage} for stage in stages]
         with closing(self.workers.run(requests)) as answers:
             for number, answer in answers:
                 yield stages[number], answer
@@ -171,11 +171,6 @@ class EvaluatorPool:
         """Kill the workers."""
         if self.workers is not None:
             self.workers.close()
-
-
-def with_family(row: Row, family: str) -> Row:
-    """A row with its kind and its family as the first fields."""
-    return {"row": row["row"], "family": family, **row}
 
 
 def one_line(error: Exception) -> str:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from polyseme.comparison.config import TrainingRun
 from polyseme.system.hardware import peak_memory
 from polyseme.system.processes import last_log_line, start_child
 from polyseme.system.signals import ShutdownRequest
@@ -19,9 +20,9 @@ _POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """The training of a family."""
+    """A training in a process of its own."""
 
-    name: str
+    run: TrainingRun
     arguments: Sequence[str]  # of the command line
     folder: Path
     log: Path
@@ -34,7 +35,7 @@ class Job:
     @property
     def resume_arguments(self) -> Sequence[str]:
         """The arguments that start the training or resume it, with the recipe and number of steps that it has."""
-        started = ["pretrain", self.name, "--out", str(self.folder)]
+        started = ["pretrain", self.run.family, "--out", str(self.folder)]
         return [*(started if (self.folder / RECIPE).exists() else self.arguments), "--resume"]
 
 
