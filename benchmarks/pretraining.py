@@ -220,7 +220,7 @@ def write_text(workload: Workload, corpus: Corpus, folder: Path) -> None:
     config = TokenizerConfig.parse(read_preset(workload.family, "base")["tokenizer"], group="tokenizer")
     tokenizer = Tokenizer.train(config, corpus, vocab_size=workload.vocab_size)
     tokenizer.save(folder / "tokenizer")
-    build_store(corpus, tokenizer, folder / "store")
+    build_store(corpus, tokenizer, folder / "store", fingerprint="")
 
 
 def open_source(workload: Workload, folder: Path) -> tuple[TokenSource, Tokenizer]:

@@ -17,8 +17,8 @@ from statistics import fmean
 
 from bench import Row, arguments, report
 from polyseme import load
-from polyseme.cli.analysis.senses import names_of
 from polyseme.evaluation.word_senses import find_sets, read_words, score_word
+from polyseme.system.formatting import shortest_names
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     args = parse_args()
     sets = [found for found in find_sets(args.data) if not args.words or found.name in args.words]
     rows: list[Row] = []
-    for name, path in zip(names_of(args.models), args.models, strict=True):
+    for name, path in zip(shortest_names([*map(Path, args.models)]), args.models, strict=True):
         model = load(path)
         words = [score_word(model, *word) for chosen in sets for word in read_words(chosen, args.most, args.seed)]
         static, *layers = (

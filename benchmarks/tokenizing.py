@@ -92,7 +92,7 @@ def measure(name: str, config: TokenizerConfig, corpus: Corpus, rounds: int) -> 
 def check(documents: list[str], corpus: Corpus, tokenizer: Tokenizer) -> None:
     """Compare every sentence of a store with the ids of the library."""
     folder = corpus.files[0].with_name("checked")
-    store = build_store(corpus, tokenizer, folder)
+    store = build_store(corpus, tokenizer, folder, fingerprint="")
     tokens, bounds, number = store.tokens, store.sentences.tolist(), 0
     for batch in group_documents(documents):
         split = [split_sentences(document) for document in batch]
@@ -127,7 +127,7 @@ def group_documents(documents: list[str]) -> list[list[str]]:
 def build(corpus: Corpus, tokenizer: Tokenizer) -> None:
     """Build a store and delete it."""
     folder = corpus.files[0].with_name("store")
-    build_store(corpus, tokenizer, folder)
+    build_store(corpus, tokenizer, folder, fingerprint="")
     shutil.rmtree(folder)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from bench import Row, arguments, report
 from polyseme import load
 from polyseme.api import open_recipe_embeddings, pretrain
-from polyseme.corpora.parallel import ParallelCorpus
+from polyseme.corpora.corpus import ParallelCorpus
 from polyseme.training.pretraining import PretrainingSession
 from polyseme.training.recipes.recipe import Recipe
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from polyseme.corpora.parallel import split_pair
+from polyseme.corpora.corpus import ParallelCorpus
 from polyseme.corpora.sentence_splitting import split_sentences
 from polyseme.datasets.token_store import TokenStore
 from polyseme.families import FAMILIES, build_objective
@@ -43,7 +43,7 @@ class Tiny:
         self.by_gradient = self.recipe.objective.by_gradient
         split = split_sentences
         if self.recipe.objective.uses_parallel_text:
-            documents, split = pairs_of(documents), split_pair
+            documents, split = pairs_of(documents), ParallelCorpus.split_document
         self.documents = documents
         self.tokenizer = Tokenizer.train(self.recipe.tokenizer, documents, vocab_size=400)
         units = MaskingUnits(MaskingUnitsConfig(segmenter="none"))

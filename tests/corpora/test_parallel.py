@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from polyseme.corpora.parallel import ParallelCorpus, split_pair
+from polyseme.corpora.corpus import ParallelCorpus
 from polyseme.datasets.token_store import TokenStore, build_or_load_store, find_parallel_pairs
 from polyseme.errors import ConfigError, DataError
 from polyseme.tokenization.config import TokenizerConfig
@@ -106,7 +106,9 @@ def test_token_store_of_pairs(tmp_path):
 def test_pairs_with_a_sentence_without_tokens_are_skipped():
     config = TokenizerConfig(kind="word", specials="plain", min_count=1)
     tokenizer = Tokenizer.train(config, ["some words to begin with and a few more"], vocab_size=50)
-    store = TokenStore.from_documents(["some\nwords", "\u200d\u0001\nto", "with\na few"], tokenizer, split=split_pair)
+    store = TokenStore.from_documents(
+        ["some\nwords", "\u200d\u0001\nto", "with\na few"], tokenizer, split=ParallelCorpus.split_document
+    )
     assert store.num_documents == 3
     assert [store.tokens[store.sentences[n]] for n in find_parallel_pairs(store)] == [
         tokenizer.id("some"),

@@ -49,7 +49,7 @@ def tokenizer():
 
 
 def test_turns_are_the_sentences_of_the_store(dialogues, tokenizer, tmp_path):
-    store = build_store(dialogues, tokenizer, tmp_path / "store")
+    store = build_store(dialogues, tokenizer, tmp_path / "store", fingerprint="-")
     assert np.diff(store.documents).tolist() == [len(turns) for turns in TURNS]
     turns = [turn for turns in TURNS for turn in turns]
     for number, turn in enumerate(turns):
@@ -116,7 +116,9 @@ def test_labels_are_balanced_and_all_role_patterns_occur():
 
 @pytest.mark.parametrize("masking", ["token", "word"])
 def test_masking_selects_15_percent_of_the_real_tokens(dialogues, tokenizer, tmp_path, masking):
-    store = build_store(dialogues, tokenizer, tmp_path / "store", units=MaskingUnits(MaskingUnitsConfig()))
+    store = build_store(
+        dialogues, tokenizer, tmp_path / "store", fingerprint="-", units=MaskingUnits(MaskingUnitsConfig())
+    )
     encoder = encoder_of(store, num_segments=2)
     objective = build_objective(MaskedLmConfig(pairs="dialogue", masking=masking), encoder, tokenizer.specials)
     assert objective.names == ("dialogue", "masked_lm")

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 
 from polyseme.batch import IGNORED, Batch
-from polyseme.corpora.parallel import split_pair
+from polyseme.corpora.corpus import ParallelCorpus
 from polyseme.datasets.token_store import TokenStore
 from polyseme.errors import DataError
 from polyseme.models.transformer import Transformer, TransformerConfig
@@ -32,7 +32,7 @@ def store(tokenizer):
     for _ in range(300):
         source, target = (generator.choice(WORDS, size=generator.integers(1, 20)) for _ in range(2))
         pairs.append(" ".join(source) + "\n" + " ".join(target))
-    return TokenStore.from_documents(pairs, tokenizer, split=split_pair)
+    return TokenStore.from_documents(pairs, tokenizer, split=ParallelCorpus.split_document)
 
 
 def build(tokenizer, smoothing=0.1):
@@ -85,7 +85,7 @@ def test_long_pairs_are_skipped(tokenizer, store):
     batches = [objective.batch(source, seed=0, step=step) for step in range(num_batches(source))]
     assert all(max(len(a), len(b)) <= 10 for batch in batches for a, b in rows(batch))
     assert 20 < sum(len(batch.ids) for batch in batches) < 300
-    short = TokenStore.from_documents(["one two three four\nfive"], tokenizer, split=split_pair)
+    short = TokenStore.from_documents(["one two three four\nfive"], tokenizer, split=ParallelCorpus.split_document)
     with pytest.raises(DataError, match="at most 3 tokens"):
         objective.batch(TokenSource(short, 3, 10), seed=0, step=0)
 

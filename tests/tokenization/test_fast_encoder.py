@@ -10,9 +10,8 @@ from polyseme.corpora.scripts import STABLE_IDEOGRAPHS
 from polyseme.corpora.utf16_text import Utf16Text, character_class
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.fast_encoder import boundaries as boundaries_module
-from polyseme.tokenization.fast_encoder.boundaries import PretokenBoundaries
+from polyseme.tokenization.fast_encoder.boundaries import MergeBoundaries, PretokenBoundaries
 from polyseme.tokenization.fast_encoder.hash_index import MAX_KEY_LENGTH, HashIndex
-from polyseme.tokenization.fast_encoder.merge_boundaries import MergeBoundaries
 from polyseme.tokenization.fast_encoder.pretoken_cache import PretokenCache
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.training import build_pipeline

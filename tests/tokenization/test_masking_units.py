@@ -73,7 +73,7 @@ def test_words_of_every_script(text, expected):
 
 def test_without_a_segmenter_every_ideograph_is_a_word(monkeypatch, caplog):
     monkeypatch.setattr(word_segmentation, "find_spec", lambda name: None)
-    word_segmentation._warn_without_segmenter.cache_clear()
+    word_segmentation.load_segmenter.cache_clear()
     with caplog.at_level(logging.WARNING):
         assert words("语言 model") == words("语言 model") == ["语", "言", "model"]
         assert words("语言", segmenter="none") == ["语", "言"]

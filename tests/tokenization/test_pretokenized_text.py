@@ -9,7 +9,7 @@ from polyseme.datasets.token_store import build_store
 from polyseme.tokenization import document_batches
 from polyseme.tokenization.config import TokenizerConfig
 from polyseme.tokenization.fast_encoder.hash_index import HashIndex
-from polyseme.tokenization.fast_encoder.pretokenized_text import PretokenizedText
+from polyseme.tokenization.fast_encoder.pretoken_cache import PretokenizedText
 from polyseme.tokenization.tokenizer import Tokenizer
 
 WORDS = "The old BANK of the river held two hundred sacks of salt in March"
@@ -39,7 +39,7 @@ def unread(monkeypatch):
     """Make reading the text fail."""
 
     def forbid():
-        monkeypatch.setattr(document_batches, "map_document_batches", lambda *_: pytest.fail("read again"))
+        monkeypatch.setattr(store_module, "map_document_batches", lambda *_: pytest.fail("read again"))
 
     return forbid
 
@@ -49,10 +49,12 @@ def unread(monkeypatch):
 def test_store_of_pretokenized_text_equals_store_of_text(kind, specials, tmp_path, unread, monkeypatch):
     monkeypatch.setattr(document_batches, "BATCH_LENGTH", 60)
     tokenizer, pretokenized = trained(TEXTS, kind, specials)
-    built = build_store(TEXTS, tokenizer, tmp_path / "read")
+    built = build_store(TEXTS, tokenizer, tmp_path / "read", fingerprint="-")
     assert pretokenized.matches(tokenizer)
     unread()
-    assert same(build_store(TEXTS, tokenizer, tmp_path / "pretokenized", pretokenized=pretokenized), built)
+    assert same(
+        build_store(TEXTS, tokenizer, tmp_path / "pretokenized", fingerprint="-", pretokenized=pretokenized), built
+    )
 
 
 @given(st.lists(st.text(max_size=40) | st.text(st.sampled_from("ab。 .\n_'é苹<s>/"), max_size=40), max_size=5))
@@ -62,7 +64,8 @@ def test_stores_are_equal_for_any_text(tmp_path_factory, texts):
     tokenizer, pretokenized = trained(texts)
     assert pretokenized.matches(tokenizer) == (not any(mark in text for text in texts for mark in ("<s>", "</s>")))
     one, other = (
-        build_store(texts, tokenizer, folder / str(given), pretokenized=given) for given in (None, pretokenized)
+        build_store(texts, tokenizer, folder / str(given), fingerprint="-", pretokenized=given)
+        for given in (None, pretokenized)
     )
     assert same(one, other)
 
@@ -72,9 +75,11 @@ def test_text_is_complete_when_the_index_is_full(tmp_path, unread, monkeypatch):
     monkeypatch.setattr(HashIndex, "MIN_CAPACITY", 16)
     texts = TEXTS * 3
     tokenizer, pretokenized = trained(texts)
-    built = build_store(texts, tokenizer, tmp_path / "read")
+    built = build_store(texts, tokenizer, tmp_path / "read", fingerprint="-")
     unread()
-    assert same(build_store(texts, tokenizer, tmp_path / "pretokenized", pretokenized=pretokenized), built)
+    assert same(
+        build_store(texts, tokenizer, tmp_path / "pretokenized", fingerprint="-", pretokenized=pretokenized), built
+    )
 
 
 @pytest.mark.parametrize("limit", ["MAX_LENGTH", "MAX_PRETOKENS"])
@@ -84,7 +89,8 @@ def test_long_text_is_dropped(limit, tmp_path, monkeypatch):
     tokenizer, pretokenized = trained(TEXTS)
     assert not pretokenized.matches(tokenizer) and not pretokenized.batches and not pretokenized.pretokens
     one, other = (
-        build_store(TEXTS, tokenizer, tmp_path / str(given), pretokenized=given) for given in (None, pretokenized)
+        build_store(TEXTS, tokenizer, tmp_path / str(given), fingerprint="-", pretokenized=given)
+        for given in (None, pretokenized)
     )
     assert same(one, other)
 

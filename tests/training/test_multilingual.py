@@ -9,8 +9,8 @@ import pytest
 
 import polyseme as ps
 from polyseme import ConfigError
-from polyseme.corpora.corpus import Corpus
-from polyseme.corpora.multilingual import (
+from polyseme.corpora.corpus import (
+    Corpus,
     MultilingualCorpus,
     group_by_language,
     sampling_probabilities,

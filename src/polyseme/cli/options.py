@@ -45,10 +45,11 @@ Columns = Annotated[
 ]
 
 
-def given(context: typer.Context, **options: Any) -> dict[str, Any]:
-    """Those options that are on the command line, even with their default."""
-    sources = {name: context.get_parameter_source(name) for name in options}
-    return {name: options[name] for name, source in sources.items() if source and source.name != "DEFAULT"}
+def given(context: typer.Context, **parsed: Any) -> dict[str, Any]:
+    """Those parameters that are on the command line, even with their default; `parsed` has values of another form."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    names = [name for name, source in sources.items() if source and source.name != "DEFAULT"]
+    return {name: parsed.get(name, context.params[name]) for name in names}
 
 
 def load_model(path: str | Path, weights: str = "float32") -> "Pretrained":
@@ -67,16 +68,20 @@ def parse_columns(options: list[str] | None) -> dict[str, str]:
     return columns
 
 
-def parse_named(options: list[str] | None) -> str | dict[str, str] | None:
-    """An option that may be NAME=VALUE: a single value as it is, several as a mapping."""
-    if not options:
-        return None
-    if len(options) == 1 and not re.match(r"[\w-]+=", options[0]):
-        return options[0]
-    named = dict(text.partition("=")[::2] for text in options)
-    for text in options:
-        if not re.match(r"[\w-]+=.", text):
+def parse_named(options: list[str] | None) -> dict[str, str]:
+    """The values of a repeated option by name, from NAME=VALUE; a single value needs no name."""
+    named: dict[str, str] = {}
+    for text in options or []:
+        name, value = split_name(text)
+        if len(options or []) > 1 and not name:
             raise ConfigError(f"{text:.60} has no name; with several, write NAME={text:.30}")
-    if len(named) < len(options):
-        raise ConfigError(f"{options[-1]:.60}: this name is used twice; choose another")
+        if name in named:
+            raise ConfigError(f"{text:.60}: this name is used twice; choose another")
+        named[name] = value
     return named
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """The name and the value of NAME=VALUE; no name for another text, or a path that exists."""
+    match = re.fullmatch(r"([\w.-]+)=(.+)", text)
+    return (match[1], match[2]) if match and not Path(text).exists() else ("", text)

@@ -6,8 +6,8 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator
-from itertools import zip_longest
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain, repeat, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -22,7 +22,7 @@ IN_MEMORY = Path("input")
 """Stands for the file of rows that were passed as Python objects."""
 MAX_LINE_LENGTH = 1_000_000  # characters; the tokenizers library needs 130 bytes for each
 MAX_ROW_LENGTH = 16_000_000  # characters of a JSON or CSV row, which cannot be split
-BLOCK_SIZE = 1 << 18  # bytes read at a time
+_BLOCK_SIZE = 1 << 18  # bytes read at a time
 _MIN_JUDGED = 64_000  # characters after which the share of invalid bytes is judged
 _ALWAYS_TOLERATED = 8  # invalid bytes, however small the file
 _MAX_EXPANSION = 100  # of a compressed file; text expands to 3 to 30 times its size
@@ -165,7 +165,7 @@ class FileReader:
             raise DataError(f"{self.file}: reading Parquet needs pyarrow; pip install 'polyseme[data]'") from None
         size = self.file.stat().st_size
         try:
-            with parquet.ParquetFile(self.file, buffer_size=BLOCK_SIZE, pre_buffer=False) as table:
+            with parquet.ParquetFile(self.file, buffer_size=_BLOCK_SIZE, pre_buffer=False) as table:
                 names = table.schema_arrow.names
                 if column is not None and column not in names:
                     raise self.missing_column(column, names)
@@ -198,56 +198,47 @@ class FileReader:
                 if len(line) <= longest:
                     yield number, line
                 else:
-                    for piece in self._split_line(number, line, longest):
-                        yield number, piece
+                    yield from zip(repeat(number), self._split_line(number, line, longest), strict=False)
                 number += 1
             *pieces, rest = self._split_line(number, rest, longest)
-            for piece in pieces:
-                yield number, piece
+            yield from zip(repeat(number), pieces, strict=False)
         if rest:
             yield number, rest.removesuffix("\r")
 
     def _split_line(self, number: int, line: str, longest: int = MAX_LINE_LENGTH) -> Iterator[str]:
         while len(line) > longest:
-            end = self._find_break(number, line, longest)
+            if longest == MAX_ROW_LENGTH:
+                raise DataError(f"{self.file}, line {number}: a row of over 16 MB; split it into several documents")
+            # White space first: a cut after the comma of "1,000" would be worse than one a little earlier.
+            end = max(line.rfind(mark, longest // 2, longest) for mark in " \t") + 1
+            end = end or max(line.rfind(mark, 0, longest) for mark in _BREAKS) + 1
+            if end == 0:
+                raise DataError(
+                    f"{self.file}, line {number}: is not text (a million characters without space); remove it"
+                )
             yield line[:end]
             line = line[end:]
         yield line
 
-    def _find_break(self, number: int, line: str, longest: int) -> int:
-        if longest == MAX_ROW_LENGTH:
-            raise DataError(f"{self.file}, line {number}: a row of over 16 MB; split it into several documents")
-        # White space first: a cut after the comma of "1,000" would be worse than one a little earlier.
-        end = max(line.rfind(mark, longest // 2, longest) for mark in " \t") + 1
-        end = end or max(line.rfind(mark, 0, longest) for mark in _BREAKS) + 1
-        if end == 0:
-            raise DataError(f"{self.file}, line {number}: is not text (a million characters without space); remove it")
-        return end
-
     def _decoded(self) -> Iterator[str]:
         """The decoded content, block by block."""
         decoder, sample = codecs.getincrementaldecoder("utf-8")("replace"), b""
-        for block in self._blocks():
+        for block in chain(self._blocks(), [b""]):
             if not sample:
                 if block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                     raise DataError(f"{self.file} is not UTF-8 but UTF-16; {_conversion_advice(self.file, 'utf-16')}")
                 sample, block = block, block.removeprefix(codecs.BOM_UTF8)
-            text = decoder.decode(block)
+            text = decoder.decode(block, final=not block)
             self._count(text, block)
-            if self.num_characters > _MIN_JUDGED:
+            if self.num_characters > _MIN_JUDGED or not block:
                 self._check_encoding(sample)
             yield self.replace_invalid(text) if "\0" in text else text  # surrogates come only from JSON escapes
-        tail = decoder.decode(b"", final=True)
-        self._count(tail, b"")
-        self._check_encoding(sample)
-        if tail:
-            yield tail
 
     def _blocks(self) -> Iterator[bytes]:
         check_not_a_device(self.file)
         with self.file.open("rb") as raw, _decompressed(self.file, raw) as stream:
             num_bytes = 0
-            while block := stream.read(BLOCK_SIZE):
+            while block := stream.read(_BLOCK_SIZE):
                 self.bytes_read = raw.tell()
                 num_bytes += len(block)
                 if num_bytes > max(_MIN_EXPANDED, _MAX_EXPANSION * self.bytes_read):
@@ -264,10 +255,37 @@ class FileReader:
 
     def _check_encoding(self, sample: bytes) -> None:
         if self.num_invalid > max(_ALWAYS_TOLERATED, self.num_characters / 1000):
+            try:
+                codecs.getincrementaldecoder("gb18030")().decode(sample)
+                encoding = "gb18030"
+            except UnicodeDecodeError:
+                encoding = "windows-1252"
             raise DataError(
                 f"{self.file} is not UTF-8 ({self.num_invalid} invalid bytes of {self.num_characters}); "
-                f"{_conversion_advice(self.file, _guess_encoding(sample))}"
+                f"{_conversion_advice(self.file, encoding)}"
             )
+
+
+class StdinReader(FileReader):
+    """One pass over a stream: JSON Lines, a table whose first line names `columns`, or plain lines."""
+
+    def __init__(self, stream: BinaryIO, columns: Collection[str]) -> None:
+        super().__init__(Path("standard input"))
+        self.stream = stream
+        with readable(self.file):
+            self.first_line = stream.readline(MAX_ROW_LENGTH)
+        line = self.first_line.decode("utf-8-sig", "replace").rstrip("\r\n")
+        if line.lstrip().startswith("{"):
+            self.format = "jsonl"
+        for format, delimiter in (("csv", ","), ("tsv", "\t")):
+            if {*columns} <= {*line.split(delimiter)}:
+                self.format = format
+
+    def _blocks(self) -> Iterator[bytes]:
+        block = self.first_line
+        while block:
+            yield block
+            block = self.stream.read(_BLOCK_SIZE)
 
 
 def detect_format(file: Path) -> str:
@@ -327,16 +345,8 @@ def _decompressed(file: Path, raw: BinaryIO) -> BinaryIO:
         except ImportError:
             raise DataError(f"{file}: reading .zst needs zstandard; pip install 'polyseme[data]'") from None
         stream = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return cast(BinaryIO, io.BufferedReader(cast(Any, stream), BLOCK_SIZE))
+        return cast(BinaryIO, io.BufferedReader(cast(Any, stream), _BLOCK_SIZE))
     return raw
-
-
-def _guess_encoding(sample: bytes) -> str:
-    try:
-        codecs.getincrementaldecoder("gb18030")().decode(sample)
-        return "gb18030"
-    except UnicodeDecodeError:
-        return "windows-1252"
 
 
 def _conversion_advice(file: Path, encoding: str) -> str:

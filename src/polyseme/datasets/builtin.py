@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from polyseme.config import suggest_name
-from polyseme.corpora.multilingual import split_language_prefix
+from polyseme.corpora.corpus import split_language_prefix
 from polyseme.errors import ConfigError, DataError
 from polyseme.system.atomic_io import atomic_folder
 from polyseme.system.cache import load_or_build

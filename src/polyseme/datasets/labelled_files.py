@@ -7,8 +7,7 @@ from typing import Any, BinaryIO
 
 from polyseme.config import suggest_name
 from polyseme.corpora.corpus import Corpus
-from polyseme.corpora.file_readers import IN_MEMORY, FileReader, detect_format
-from polyseme.corpora.stdin_reader import StdinReader
+from polyseme.corpora.file_readers import IN_MEMORY, FileReader, StdinReader, detect_format
 from polyseme.datasets.records import Example, ExampleT, Record, RowError
 from polyseme.datasets.squad import SpanExample
 from polyseme.errors import ConfigError, DataError

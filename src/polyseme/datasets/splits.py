@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from polyseme.corpora.corpus import Corpus
-from polyseme.corpora.multilingual import group_by_language
+from polyseme.corpora.corpus import Corpus, group_by_language
 from polyseme.corpora.utf16_text import Utf16Text
 from polyseme.datasets.builtin import is_sample, sample_text
 from polyseme.errors import CheckpointError, DataError

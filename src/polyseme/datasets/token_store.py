@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,9 +20,8 @@ from polyseme.system.atomic_io import require_space, write_file
 from polyseme.system.cache import load_or_build
 from polyseme.system.formatting import format_bytes
 from polyseme.tokenization import document_batches
-from polyseme.tokenization.document_batches import DocumentBatch, count_whitespace_words, map_document_batches
-from polyseme.tokenization.fast_encoder.pretoken_cache import PretokenCache
-from polyseme.tokenization.fast_encoder.pretokenized_text import PretokenizedBatch, PretokenizedText
+from polyseme.tokenization.document_batches import DocumentBatch, map_document_batches
+from polyseme.tokenization.fast_encoder.pretoken_cache import PretokenCache, PretokenizedBatch, PretokenizedText
 from polyseme.tokenization.masking_units import MaskingUnits, mark_continuations
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.training import call_library
@@ -58,9 +57,8 @@ class TokenStore:
         return len(self.documents) - 1
 
     @classmethod
-    def open(cls, folder: Path | str) -> Self:
+    def open(cls, folder: Path) -> Self:
         """Map the files of a store."""
-        folder = Path(folder)
         try:
             meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
             if meta["format"] != FORMAT:
@@ -84,19 +82,15 @@ class TokenStore:
     ) -> Self:
         """Tokenize documents in memory."""
         blocks = list(_encode(documents, tokenizer, units, split))
-        digest = hashlib.sha256(_key(tokenizer.fingerprint, units))
-        for block in blocks:
-            digest.update(block.tokens.tobytes())
-        lengths = np.concatenate([np.zeros(1, np.int64), *(block.lengths for block in blocks)])
-        counts = np.concatenate([np.zeros(1, np.int64), *(block.counts for block in blocks)])
-        if len(lengths) == 1:
+        if not any(len(block.tokens) for block in blocks):
             raise DataError("the documents contain no tokens; give some text")
+        tokens = np.concatenate([block.tokens for block in blocks])
         return cls(
-            tokens=np.concatenate([block.tokens for block in blocks]),
-            sentences=np.cumsum(lengths),
-            documents=np.cumsum(counts),
+            tokens=tokens,
+            sentences=np.cumsum(np.concatenate([[0], *(block.lengths for block in blocks)], dtype=np.int64)),
+            documents=np.cumsum(np.concatenate([[0], *(block.counts for block in blocks)], dtype=np.int64)),
             **{name: sum(getattr(block, name) for block in blocks) for name in _COUNTS},
-            fingerprint=digest.hexdigest(),
+            fingerprint=hashlib.sha256(_key(tokenizer.fingerprint, units) + tokens.tobytes()).hexdigest(),
             units=np.concatenate([block.units for block in blocks]) if units else None,
         )
 
@@ -130,59 +124,51 @@ def _key(sources: str, units: MaskingUnits | None) -> bytes:
 def build_store(
     corpus: Iterable[str],
     tokenizer: Tokenizer,
-    folder: Path | str,
+    folder: Path,
     *,
-    fingerprint: str | None = None,
+    fingerprint: str,
     units: MaskingUnits | None = None,
     pretokenized: PretokenizedText | None = None,
 ) -> TokenStore:
     """Tokenize a corpus into the files of a store."""
-    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    num_tokens = num_sentences = num_documents = 0
-    language_starts: list[int] = []
+    dtypes = {"tokens": _dtype(tokenizer).__name__, "sentences": "int64", "documents": "int64"}
+    dtypes |= {"units": "uint8"} if units else {}
+    sizes = dict.fromkeys(dtypes, 0)
     counts = dict.fromkeys(_COUNTS, 0)
-    digest = hashlib.sha256(_key(tokenizer.fingerprint, units))
-    names = ["tokens", "sentences", "documents", *(["units"] if units else [])]
+    language_starts: list[int] = []
     with ExitStack() as stack:
-        files = {name: stack.enter_context((folder / name).open("wb")) for name in names}
-        for name in ("sentences", "documents"):
-            files[name].write(np.zeros(1, np.int64).tobytes())
+        files = {name: stack.enter_context((folder / name).open("wb")) for name in dtypes}
+
+        def append(**arrays: Integers | None) -> None:
+            for name, array in arrays.items():
+                if array is not None:
+                    files[name].write(array.tobytes())
+                    sizes[name] += len(array)
+
+        append(sentences=np.zeros(1, np.int64), documents=np.zeros(1, np.int64))
         for part in corpus.languages if isinstance(corpus, Corpus) else [corpus]:
-            language_starts.append(num_tokens)
+            language_starts.append(sizes["tokens"])
             split = part.split_document if isinstance(part, Corpus) else split_sentences
             for block in _encode(part, tokenizer, units, split, pretokenized):
-                files["tokens"].write(block.tokens.tobytes())
-                _append_offsets(files["sentences"], block.lengths, num_tokens)
-                _append_offsets(files["documents"], block.counts, num_sentences)
-                if block.units is not None:
-                    files["units"].write(block.units.tobytes())
-                digest.update(block.tokens.tobytes())
-                num_tokens += len(block.tokens)
-                num_sentences += len(block.lengths)
-                num_documents += len(block.counts)
+                append(
+                    documents=np.cumsum(block.counts, dtype=np.int64) + (sizes["sentences"] - 1),
+                    sentences=np.cumsum(block.lengths, dtype=np.int64) + sizes["tokens"],
+                    tokens=block.tokens,
+                    units=block.units,
+                )
                 for name in counts:
                     counts[name] += getattr(block, name)
-    if num_tokens == 0:
+    if sizes["tokens"] == 0:
         raise DataError("the corpus contains no tokens; give other text")
-    arrays = {
-        "tokens": [_dtype(tokenizer).__name__, num_tokens],
-        "sentences": ["int64", num_sentences + 1],
-        "documents": ["int64", num_documents + 1],
-        "units": ["uint8", num_tokens],
-    }
     meta = {
         "format": FORMAT,
-        "fingerprint": fingerprint or digest.hexdigest(),
+        "fingerprint": fingerprint,
         "counts": {**counts, "language_starts": language_starts},
-        "arrays": {name: arrays[name] for name in names},
+        "arrays": {name: [dtype, sizes[name]] for name, dtype in dtypes.items()},
     }
     write_file(folder / "meta.json", json.dumps(meta, indent=2) + "\n")
     return TokenStore.open(folder)
-
-
-def _append_offsets(file: BinaryIO, lengths: Integers, start: int) -> None:
-    file.write((np.cumsum(lengths, dtype=np.int64) + start).tobytes())
 
 
 def _map(path: Path, dtype: str, length: int) -> Integers:
@@ -222,7 +208,7 @@ def _encode(
     """Tokenize documents in order, from their pre-tokenized text if it fits the tokenizer."""
     if pretokenized is not None and units is None and pretokenized.matches(tokenizer):
         for batch, tokens, lengths in pretokenized.encode(tokenizer):
-            yield _close_documents(tokenizer, batch, batch.num_words, tokens, lengths)
+            yield _close_documents(tokenizer, batch, tokens, lengths)
     else:
         yield from map_document_batches(documents, split, tokenizer.segmentation, _Encoder(tokenizer, units))
 
@@ -230,7 +216,6 @@ def _encode(
 def _close_documents(
     tokenizer: Tokenizer,
     batch: DocumentBatch | PretokenizedBatch,
-    num_words: int,
     tokens: Integers,
     lengths: Integers,
     units: Integers | None = None,
@@ -254,7 +239,7 @@ def _close_documents(
         lengths=lengths,
         counts=counts,
         num_characters=batch.num_characters,
-        num_words=num_words,
+        num_words=batch.num_words,
         num_unknown=num_unknown,
     )
 
@@ -275,9 +260,7 @@ class _Encoder:
         parts = [self._tokenize(text.segments(*ends)) for ends in pairwise([*starts, len(text.bounds) - 1])]
         empty = (np.zeros(0, np.uint32), np.zeros(0, np.int64), np.zeros(0, np.uint8))
         tokens, lengths, units = (np.concatenate(arrays) for arrays in zip(empty, *parts, strict=True))
-        return _close_documents(
-            self.tokenizer, batch, count_whitespace_words(text), tokens, lengths, units if self.units else None
-        )
+        return _close_documents(self.tokenizer, batch, tokens, lengths, units if self.units else None)
 
     def _tokenize(self, text: Utf16Text) -> tuple[Integers, Integers, Integers]:
         """The tokens of sentences, the number of tokens of each, and the units of tokens if there are any."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from polyseme.corpora.parallel import ParallelCorpus
+from polyseme.corpora.corpus import ParallelCorpus
 from polyseme.errors import ConfigError, DataError
 from polyseme.evaluation.results import MetricResult
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from polyseme.arrays import Ids
-from polyseme.corpora.multilingual import sampling_probabilities
+from polyseme.corpora.corpus import sampling_probabilities
 from polyseme.datasets.token_store import TokenStore
 from polyseme.step_schedule import NO_SCHEDULE, StepSchedule
 

@@ -1,6 +1,7 @@
-"""Counts, durations, sizes and enumerations for people."""
+"""Counts, durations, sizes, enumerations and names of paths for people."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
 def format_count(count: float) -> str:
@@ -46,3 +47,14 @@ def format_bytes(num_bytes: float) -> str:
 def enumerate_words(words: Sequence[str], conjunction: str = "and") -> str:
     """An enumeration: a; a and b; a, b and c."""
     return f" {conjunction} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def shortest_names(paths: Sequence[Path]) -> list[str]:
+    """The last parts of each path, as many as distinguish it from the others."""
+    parts = [(path.resolve() if path.name in ("", "..") else path.absolute()).parts for path in paths]
+
+    def is_ambiguous(path: tuple[str, ...], length: int) -> bool:
+        return any(other != path and other[-length:] == path[-length:] for other in parts)
+
+    lengths = [next(n for n in range(1, len(path) + 1) if not is_ambiguous(path, n)) for path in parts]
+    return ["/".join(path[-length:]).lstrip("/") for path, length in zip(parts, lengths, strict=True)]

@@ -4,7 +4,8 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Self, TypeVar
+from itertools import chain
+from typing import TypeVar
 
 import numpy as np
 
@@ -30,16 +31,10 @@ class DocumentBatch:
     counts: Integers  # sentences of each document
     num_characters: int
 
-    @classmethod
-    def of(cls, documents: list[str], split: Callable[[str], list[str]], segmentation: WordSegmentation) -> Self:
-        """Split documents into sentences, and segment these into words."""
-        if split is split_sentences:
-            text, counts = split_documents(Utf16Text.of(documents))
-        else:
-            sentences = [split(document) for document in documents]
-            text = Utf16Text.of([sentence for document in sentences for sentence in document])
-            counts = np.array([len(document) for document in sentences])
-        return cls(text=segmentation.segment_all(text), counts=counts, num_characters=sum(map(len, documents)))
+    @property
+    def num_words(self) -> int:
+        """The number of words between white space; every ideograph is a word."""
+        return count_whitespace_words(self.text)
 
 
 def map_document_batches(
@@ -51,7 +46,13 @@ def map_document_batches(
     """Apply a function to batches of documents, several at once, in order; only a few are in memory."""
 
     def task(documents: list[str]) -> Result:
-        return function(DocumentBatch.of(documents, split, segmentation))
+        if split is split_sentences:
+            text, counts = split_documents(Utf16Text.of(documents))
+        else:
+            sentences = [split(document) for document in documents]
+            text, counts = Utf16Text.of([*chain(*sentences)]), np.array([*map(len, sentences)])
+        text = segmentation.segment_all(text)
+        return function(DocumentBatch(text=text, counts=counts, num_characters=sum(map(len, documents))))
 
     return ordered_map((partial(task, group) for group in group_documents(documents, BATCH_LENGTH)), _NUM_THREADS)
 

@@ -49,8 +49,8 @@ class MaskingUnits:
         self.config = config
         self.texts = texts
         self.segmenter = choose_segmenter(config.segmenter)
-        self.lexicon = _Entries(_read_entries(config.lexicon))
-        self.entities = _Entries(_read_entries(config.entities))
+        self.lexicon = _Entries(config.lexicon)
+        self.entities = _Entries(config.entities)
 
     @functools.cached_property
     def fingerprint(self) -> str:
@@ -65,7 +65,7 @@ class MaskingUnits:
     @functools.cached_property
     def segment(self) -> Callable[[str], Iterable[str]]:
         """Split a run of ideographs into words."""
-        return load_segmenter(self.segmenter, quiet=self.config.segmenter == "none")
+        return list if self.config.segmenter == "none" else load_segmenter(self.segmenter)
 
     @functools.cached_property
     def phrases(self) -> frozenset[tuple[str, str]]:
@@ -137,9 +137,15 @@ def mark_continuations(spans: Sequence[Span], starts: Integers, ends: Integers) 
 
 
 class _Entries:
-    """Words or names of a file; the longest match wins."""
+    """Words or names of a file, one per line; the longest match wins."""
 
-    def __init__(self, entries: Iterable[str]) -> None:
+    def __init__(self, path: str) -> None:
+        try:
+            with readable(path, "give a file with one entry per line"):
+                text = Path(path).expanduser().read_text(encoding="utf-8-sig") if path else ""
+        except ValueError:
+            raise DataError(f"{path} is not UTF-8; save it as UTF-8 with one entry per line") from None
+        entries = (" ".join(line.split()) for line in text.splitlines())
         self.entries = frozenset(entry for entry in entries if len(entry) > 1)  # single characters are units anyway
         lengths: dict[str, set[int]] = {}
         for entry in self.entries:
@@ -196,14 +202,3 @@ def _word_pattern() -> re.Pattern[str]:
     marks += "\U000e0100-\U000e01ef"
     letter = rf"[^\W_{SEGMENTED_IDEOGRAPHS}{SOUTHEAST_ASIAN}{HIRAGANA}]"
     return re.compile(rf"([{SEGMENTED_IDEOGRAPHS}]+)|{letter}+(?:[{marks}]+{letter}*)*|\S[{marks}\u200d]*")
-
-
-def _read_entries(path: str) -> list[str]:
-    if not path:
-        return []
-    try:
-        with readable(path, "give a file with one entry per line"):
-            text = Path(path).expanduser().read_text(encoding="utf-8-sig")
-    except ValueError:
-        raise DataError(f"{path} is not UTF-8; save it as UTF-8 with one entry per line") from None
-    return [" ".join(line.split()) for line in text.splitlines() if line.strip()]

@@ -44,7 +44,7 @@ from polyseme.tokenization.vocabulary_files import detect_style, read_vocabulary
 from polyseme.tokenization.word_segmentation import WordSegmentation, choose_segmenter
 
 if TYPE_CHECKING:
-    from polyseme.tokenization.fast_encoder.pretokenized_text import PretokenizedText
+    from polyseme.tokenization.fast_encoder.pretoken_cache import PretokenizedText
 
 MAX_TEXT_LENGTH = 10_000_000  # characters that can be encoded at once with all their offsets
 _PIECE_LENGTH = 1_000_000  # characters passed to the library at once; it needs 130 bytes for each

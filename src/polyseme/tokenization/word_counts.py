@@ -15,10 +15,10 @@ from polyseme.corpora.file_readers import MAX_LINE_LENGTH
 from polyseme.corpora.sampling import split_long_text
 from polyseme.corpora.scripts import IDEOGRAPHS
 from polyseme.corpora.sentence_splitting import split_sentences
-from polyseme.tokenization.document_batches import DocumentBatch, count_whitespace_words, map_document_batches
+from polyseme.tokenization.document_batches import DocumentBatch, map_document_batches
 from polyseme.tokenization.fast_encoder.boundaries import PretokenBoundaries
 from polyseme.tokenization.fast_encoder.hash_index import HashIndex
-from polyseme.tokenization.fast_encoder.pretokenized_text import PretokenizedBatch, PretokenizedText
+from polyseme.tokenization.fast_encoder.pretoken_cache import PretokenizedBatch, PretokenizedText
 from polyseme.tokenization.training import call_library, is_word_splitter
 from polyseme.tokenization.word_segmentation import WordSegmentation
 
@@ -39,16 +39,15 @@ def count_words(
     The text itself is stored in `pretokenized`, for a tokenizer with these `added` tokens.
     """
     normalizer, pre_tokenizer = backend.normalizer, backend.pre_tokenizer
+    pretokenized = pretokenized or PretokenizedText(complete=False)
     boundaries = PretokenBoundaries.of_words([*added], IDEOGRAPHS if normalizer.handle_chinese_chars else "")
     counter = _PretokenCounter(boundaries, pretokenized)
     split = texts.split_document if isinstance(texts, Corpus) else split_sentences
     if not isinstance(texts, Corpus):
         texts = (piece for text in texts for piece in split_long_text(text, MAX_LINE_LENGTH))
     for batch in map_document_batches(texts, split, segmentation or WordSegmentation("none"), counter.add):
-        if pretokenized is not None:
-            pretokenized.add(batch)
-    if pretokenized is not None:
-        pretokenized.boundaries = boundaries
+        pretokenized.add(batch)
+    pretokenized.boundaries = boundaries
     words: dict[str, int] = {}
     others: dict[int, list[str]] = {}  # by their count
     keeps_words = is_word_splitter(pre_tokenizer)
@@ -69,7 +68,7 @@ def count_words(
 class _PretokenCounter:
     """Counts pre-tokens by their row in an index, and by their characters when the index is full."""
 
-    def __init__(self, boundaries: PretokenBoundaries, pretokenized: PretokenizedText | None) -> None:
+    def __init__(self, boundaries: PretokenBoundaries, pretokenized: PretokenizedText) -> None:
         self.boundaries = boundaries
         self.pretokenized = pretokenized
         self.lock = threading.Lock()
@@ -84,8 +83,7 @@ class _PretokenCounter:
     def add(self, batch: DocumentBatch) -> PretokenizedBatch | None:
         """Count the pre-tokens of a batch, and return them if they are to be stored."""
         text, target = batch.text, self.pretokenized
-        if target is not None and not (target.complete and self.boundaries.applies_to(text)):
-            target = None
+        stored = target.complete and self.boundaries.applies_to(text)
         starts, ends = self.boundaries.find(text)
         with self.lock:
             if not self.index.has_room(len(starts)):
@@ -95,7 +93,7 @@ class _PretokenCounter:
             pretokens = text.substrings(starts[new], ends[new])
             self.pretokens += pretokens
             np.add.at(self.counts, rows, 1)
-            if target is None:
+            if not stored:
                 return None
             rows += len(target.pretokens) - len(self.pretokens) + len(pretokens)  # the index may have been cleared
             target.pretokens += pretokens
@@ -104,7 +102,7 @@ class _PretokenCounter:
             lengths=self.boundaries.per_sentence(text, starts),
             counts=batch.counts,
             num_characters=batch.num_characters,
-            num_words=count_whitespace_words(text),
+            num_words=batch.num_words,
         )
 
     def total(self) -> dict[str, int]:

@@ -81,8 +81,9 @@ def choose_segmenter(name: str, *, group: str = "data") -> str:
     return chosen or "none"
 
 
-def load_segmenter(name: str, *, quiet: bool = False) -> Callable[[str], Iterable[str]]:
-    """A function that splits a run of ideographs into words; warn if none is installed, unless `quiet`."""
+@functools.cache
+def load_segmenter(name: str) -> Callable[[str], Iterable[str]]:
+    """A function that splits a run of ideographs into words; warn if none is installed."""
     if name == "rjieba":
         import rjieba
 
@@ -95,14 +96,5 @@ def load_segmenter(name: str, *, quiet: bool = False) -> Callable[[str], Iterabl
         segmenter = jieba.Tokenizer()
         segmenter.tmp_dir = str(cache_folder())  # where other users cannot plant a dictionary
         return segmenter.cut  # type: ignore[no-any-return]
-    return list if quiet else _split_characters
-
-
-def _split_characters(run: str) -> list[str]:
-    _warn_without_segmenter()
-    return list(run)
-
-
-@functools.cache
-def _warn_without_segmenter() -> None:
     logger.warning("no segmenter is installed, so each ideograph is a word; pip install 'polyseme[chinese]'")
+    return list

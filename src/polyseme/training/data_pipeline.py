@@ -4,16 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from polyseme.corpora.corpus import Corpus, DialogueCorpus
-from polyseme.corpora.multilingual import MultilingualCorpus, group_by_language
-from polyseme.corpora.parallel import ParallelCorpus
+from polyseme.corpora.corpus import Corpus, DialogueCorpus, MultilingualCorpus, ParallelCorpus, group_by_language
 from polyseme.datasets.builtin import SAMPLES, absolute_path, is_sample, sample_text
 from polyseme.datasets.token_store import TokenStore, build_or_load_store
 from polyseme.errors import ConfigError, DataError
 from polyseme.objectives.sources import TokenSource
 from polyseme.system.cache import load_or_build
 from polyseme.system.hardware import num_cores
-from polyseme.tokenization.fast_encoder.pretokenized_text import PretokenizedText
+from polyseme.tokenization.fast_encoder.pretoken_cache import PretokenizedText
 from polyseme.tokenization.masking_units import MaskingUnits
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.training import CACHE_VERSION

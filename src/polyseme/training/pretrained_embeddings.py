@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from polyseme.arrays import Floats
-from polyseme.corpora.corpus import Corpus
-from polyseme.corpora.parallel import ParallelCorpus
+from polyseme.corpora.corpus import Corpus, ParallelCorpus
 from polyseme.models.base import Encoder
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.training import call_library

@@ -21,7 +21,7 @@ from polyseme.objectives.sources import TokenSource
 from polyseme.step_schedule import NUM_MILESTONES
 from polyseme.system.atomic_io import write_file
 from polyseme.system.hardware import release_freed_memory
-from polyseme.tokenization.fast_encoder.pretokenized_text import PretokenizedText
+from polyseme.tokenization.fast_encoder.pretoken_cache import PretokenizedText
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.base_model import BaseModel
 from polyseme.training.data_pipeline import (

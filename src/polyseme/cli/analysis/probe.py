@@ -1,6 +1,5 @@
 """polyseme probe"""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -8,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from polyseme.cli.console import print_json, print_table, report, suggest
-from polyseme.cli.options import Columns, Json, load_model, parse_columns
+from polyseme.cli.options import Columns, Json, load_model, parse_columns, parse_named, split_name
 from polyseme.cli.progress import counting_bar, spinner
 from polyseme.errors import ConfigError
+from polyseme.system.formatting import shortest_names
 
 if TYPE_CHECKING:
     from polyseme.analysis.probing import ProbeResult
@@ -58,8 +58,15 @@ def probe(
       polyseme probe runs/bert runs/elmo --task pos --data train.conllu --seeds 3 --out layers.html
       polyseme probe runs/bert --data names=ner.conll --data topics=topics.tsv --json
     """
-    files, dev_files, kinds = _named(data, "--data"), _named(dev or [], "--dev"), _kinds(task or [])
-    fields, names = parse_columns(columns), _models(model)
+    files, dev_files, fields = parse_named(data), parse_named(dev), parse_columns(columns)
+    kinds: dict[str, list[str]] = {}  # by name of the file; without one, for files that have none of their own
+    for name, kind in map(split_name, task or []):
+        kinds.setdefault(name, []).append(kind)
+    pairs = [split_name(text) for text in model]
+    short_names = shortest_names([Path(path) for _, path in pairs])
+    names = {name or short: path for (name, path), short in zip(pairs, short_names, strict=True)}
+    if len(names) < len(model):
+        raise ConfigError("two models have the same name; use NAME=MODEL")
     if out is not None and out.suffix != ".html" and out.is_file():
         raise ConfigError(f"{out} is a file; give --out a folder, or a page such as layers.html")
     for option, named in (("--dev", dev_files), ("--task", dict.fromkeys(filter(None, kinds), ""))):
@@ -127,44 +134,3 @@ def _print(results: "Sequence[ProbeResult]") -> None:
         print_table(summaries, header=["task", "model", *METRIC_COLUMNS[5:]])
         layers = [[result.task, *row] for result in several for row in layer_rows(result)]
         print_table(layers, header=["task", *LAYER_COLUMNS])
-
-
-def _named(options: Sequence[str], option: str) -> dict[str, str]:
-    """Files by name; a single one needs none."""
-    named = {}
-    for text in options:
-        name, file = _split_name(text)
-        if len(options) > 1 and not name:
-            raise ConfigError(f"{option} {text:.60} has no name; with several, write NAME={text:.30}")
-        if name in named:
-            raise ConfigError(f"{option} {text:.60}: this name is used twice; choose another")
-        named[name] = file
-    return named
-
-
-def _kinds(options: Sequence[str]) -> dict[str, list[str]]:
-    """Tasks by the name of their file; those without a name apply to all files that have none of their own."""
-    kinds: dict[str, list[str]] = {}
-    for text in options:
-        name, kind = _split_name(text)
-        kinds.setdefault(name, []).append(kind)
-    return kinds
-
-
-def _models(options: Sequence[str]) -> dict[str, str]:
-    """Models by their given name, or the name of their directory, or their whole path where that is ambiguous."""
-    pairs = [_split_name(text) for text in options]
-    short_names = [name or Path(path).name or path for name, path in pairs]
-    named = {
-        path if not name and short_names.count(short) > 1 else short: path
-        for (name, path), short in zip(pairs, short_names, strict=True)
-    }
-    if len(named) < len(options):
-        raise ConfigError("two models have the same name; use NAME=MODEL")
-    return named
-
-
-def _split_name(text: str) -> tuple[str, str]:
-    if not Path(text).exists() and (match := re.fullmatch(r"([\w.-]+)=(.+)", text)):
-        return match[1], match[2]
-    return "", text

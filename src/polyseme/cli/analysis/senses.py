@@ -8,6 +8,7 @@ import typer
 from polyseme.cli.console import check_output, print_json, print_table, report, round_float, suggest, write_output
 from polyseme.cli.options import Columns, Json, load_model, parse_columns
 from polyseme.cli.progress import spinner
+from polyseme.system.formatting import shortest_names
 
 if TYPE_CHECKING:
     from polyseme.analysis.senses import OccurrenceSample, Senses
@@ -56,7 +57,7 @@ def senses(
     with spinner("searching for the word"):
         found = find_occurrences(word, texts, config, against=against, columns=parse_columns(columns))
     results = []
-    for name, path, opened in zip(names_of(model), model, loaded, strict=True):
+    for name, path, opened in zip(shortest_names([*map(Path, model)]), model, loaded, strict=True):
         with spinner(f"encoding with {path}"):
             results.append(analyse_senses(opened, found, config, name=name))
     if out is not None:
@@ -68,16 +69,6 @@ def senses(
         suggest("evaluate {} --suite senses --data FOLDER", model[-1])
     else:
         suggest("senses" + " {}" * len(model) + " --word {} --texts {} --out senses.html", *model, word, texts)
-
-
-def names_of(paths: list[str]) -> list[str]:
-    """Short names of models: the last parts of their paths, as many as distinguish them."""
-    parts = [Path(path).absolute().parts for path in paths]
-    for length in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-length:]) for part in parts]
-        if len(set(names)) == len(set(paths)):
-            return names
-    return paths
 
 
 def _describe(found: "OccurrenceSample", results: "list[Senses]") -> None:

@@ -40,18 +40,7 @@ def adapt(
     """
     from polyseme.api import open_adaptation
 
-    options = given(
-        context,
-        corpus=corpus,
-        dev=dev,
-        budget=budget,
-        new_words=new_words,
-        seed=seed,
-        settings=settings,
-        column=column,
-    )
-    watch = partial(reading_bar, "reading the corpus")
-    session = open_adaptation(model, out=out, resume=resume, watch=watch, **options)
+    session = open_adaptation(**given(context), watch=partial(reading_bar, "reading the corpus"))
     if new_words and not session.resumed_at:
         report(f"vocabulary: {session.recipe.model.vocab_size:,} tokens with the new words")
     return run_pretraining(session, "adapt", model)

@@ -11,6 +11,7 @@ from polyseme.cli.progress import ComparisonBar
 
 
 def compare(
+    context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder of the comparison; new, or started by the same command.")],
     corpus: Annotated[list[str], typer.Option("--corpus", "--data", help=CORPUS_HELP)],
     models: Annotated[
@@ -62,22 +63,8 @@ def compare(
     from polyseme.comparison.compare import open_comparison
     from polyseme.comparison.report.results_view import load_results
 
-    comparison = open_comparison(
-        *(models or ()),
-        corpus=corpus,
-        out=out,
-        families=families,
-        budget=budget,
-        size=size,
-        params=params,
-        tasks=tasks,
-        labels=labels,
-        seeds=seeds,
-        seed=seed,
-        recipe=recipe,
-        column=column,
-        parallel=parallel,
-    )
+    options = {name: value for name, value in context.params.items() if name not in ("models", "json")}
+    comparison = open_comparison(*(models or ()), **options)
     try:
         with ComparisonBar() as bar:
             for progress in comparison.run():

@@ -1,7 +1,7 @@
 """polyseme finetune"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -64,20 +64,10 @@ def finetune(
     from polyseme.training.sweep import summarize
 
     runs = plan_finetuning_runs(out, labels=labels, seeds=seeds, seed=seed)
-    options = given(
-        context,
-        train=parse_named(train),
-        dev=parse_named(dev),
-        task=parse_named(task),
-        method=method,
-        unlabelled=unlabelled,
-        budget=budget,
-        labels=labels,
-        seed=seed,
-        columns=parse_columns(columns),
-        settings=settings,
-    )
-    for session in open_finetuning(model, runs, resume=resume, **options):
+    named = {"train": parse_named(train), "dev": parse_named(dev), "task": parse_named(task)}
+    parsed: dict[str, Any] = {name: values.get("", values) for name, values in named.items()}
+    parsed["columns"] = parse_columns(columns)
+    for session in open_finetuning(runs=runs, **given(context, **parsed)):
         _describe(session)
         code = run_session(session, "finetune", model)
         if code:

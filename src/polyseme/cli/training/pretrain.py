@@ -55,34 +55,20 @@ def pretrain(
     """
     from polyseme.api import estimate_pretraining, open_pretraining
 
-    options = given(
-        context,
-        corpus=corpus,
-        dev=dev,
-        target=target,
-        dev_target=dev_target,
-        size=size,
-        budget=budget,
-        recipe=recipe,
-        seed=seed,
-        masking=masking,
-        settings=settings,
-        column=column,
-    )
+    options = given(context)
     if dry_run:
         if resume:
             raise ConfigError("--dry-run and --resume exclude each other; omit one")
         from polyseme.system.formatting import format_bytes, format_clock, format_count
 
+        del options["out"], options["dry_run"]
         with spinner("measuring"):
-            estimate = estimate_pretraining(family, **options)
+            estimate = estimate_pretraining(**options)
         print(f"parameters  {estimate.parameters:,}")
         print(f"memory      about {format_bytes(estimate.memory)}")
         print(f"steps       {estimate.steps:,}, {format_count(estimate.tokens)} tokens")
         print(f"time        about {format_clock(estimate.seconds)} after the corpus is tokenized")
         report("nothing was written; run the command without --dry-run to train")
         return 0
-    session = open_pretraining(
-        family, out=out, **options, resume=resume, watch=partial(reading_bar, "reading the corpus")
-    )
+    session = open_pretraining(**options, watch=partial(reading_bar, "reading the corpus"))
     return run_pretraining(session, "pretrain", family)

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
+from polyseme.corpora.corpus import ParallelCorpus
 from polyseme.corpora.file_readers import FileReader, detect_format
-from polyseme.corpora.parallel import ParallelCorpus
 from polyseme.corpora.sampling import sample_in_order
 from polyseme.datasets.labelled_files import column_names, find_file, read_examples
 from polyseme.datasets.records import Record

@@ -4,20 +4,20 @@ One table has the kind of every code unit, another whether to split between two 
 which releases the interpreter lock.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import models, normalizers, pre_tokenizers
 
 from polyseme.arrays import Bytes, CodeUnits, Flags, Integers
 from polyseme.corpora.scripts import IDEOGRAPHS, STABLE_IDEOGRAPHS
 from polyseme.corpora.utf16_text import NUM_CODE_UNITS, Utf16Text, character_class
 from polyseme.system.jit import jit
-from polyseme.tokenization.fast_encoder.merge_boundaries import MergeBoundaries, may_merge
 from polyseme.tokenization.tokenizer import Tokenizer
-from polyseme.tokenization.training import is_word_splitter
+from polyseme.tokenization.training import byte_alphabet, is_word_splitter
 
 # Kinds of code units. Only characters with the same properties in every version of Unicode have one; all others are
 # never split from their neighbours.
@@ -27,6 +27,39 @@ PUNCTUATION = r"!-/:-@\[-`{-~，。、；：？！“”‘’（）《》「」
 WHITE_SPACE = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"  # as in the tokenizers library
 # Between two kinds: never split, always split, ask MergeBoundaries, or split before the last character of white space.
 _JOIN, _SPLIT, _MERGE, _LAST_SPACE = range(4)
+# Two ideographs, of three bytes each, the first or second of which a token may contain in part.
+_PAIR = re.compile(rb"(^[\x80-\xbf]{1,2}|[\xe3-\xe9\xef][\x80-\xbf]{2})(?=([\xe3-\xe9\xef][\x80-\xbf]{0,2}))")
+
+
+class MergeBoundaries:
+    """Which neighbouring ideographs a byte-level BPE may merge: those in one token of its vocabulary.
+
+    Runs of ideographs can be split everywhere else.
+    """
+
+    def __init__(self, tokens: Iterable[bytes]) -> None:
+        self.left = np.zeros(NUM_CODE_UNITS, np.bool_)  # may merge with anything before
+        self.right = np.zeros(NUM_CODE_UNITS, np.bool_)  # may merge with anything after
+        self.pairs = np.zeros(1 << 20, np.bool_)  # by hash; colliding pairs count as mergeable
+        for first, second in {match.groups() for token in tokens for match in _PAIR.finditer(token)}:
+            lowest, highest = (ord(second.ljust(3, filler).decode()) for filler in (b"\x80", b"\xbf"))
+            if len(first) < 3:
+                self.left[lowest : highest + 1] = True
+            elif len(second) < 3:
+                self.right[ord(first.decode())] = True
+            else:
+                self.pairs[_hash_pair(ord(first.decode()), lowest)] = True
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self | None:
+        """The boundaries of a byte-level BPE, or None if its merges are not plain."""
+        model = tokenizer.backend.model
+        if not isinstance(model, models.BPE) or model.ignore_merges or model.fuse_unk or model.dropout:
+            return None
+        if model.continuing_subword_prefix or model.end_of_word_suffix:
+            return None
+        to_byte = {ord(character): byte for byte, character in enumerate(byte_alphabet())}
+        return cls(token.translate(to_byte).encode("latin-1", "replace") for token in tokenizer.backend.get_vocab())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +165,7 @@ def _find(
                 relation = relations[before << 3 | kind]
                 if relation == _JOIN:
                     continue
-                if relation == _MERGE and may_merge(units[place - 1], units[place], left, right, pairs):
+                if relation == _MERGE and _may_merge(units[place - 1], units[place], left, right, pairs):
                     continue
                 # The last white space before a word is a pre-token with it, or of its own.
                 if relation == _LAST_SPACE and (place + 1 == end or kinds[units[place + 1]] >= _SPACE):
@@ -142,3 +175,15 @@ def _find(
                 number += 1
             start = place
     return starts[:number], ends[:number]
+
+
+@jit
+def _may_merge(first: int, second: int, left: Flags, right: Flags, pairs: Flags) -> Any:
+    """Whether a token may contain parts of two neighbouring ideographs."""
+    return right[first] or left[second] or pairs[_hash_pair(first, second)]
+
+
+@jit
+def _hash_pair(first: int, second: int) -> Any:
+    """A 20-bit hash of two code units."""
+    return np.uint32(np.uint32(first << 16 | second) * np.uint32(0x9E3779B1)) >> np.uint32(12)

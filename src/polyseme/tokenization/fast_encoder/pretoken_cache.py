@@ -6,7 +6,8 @@ go to the tokenizers library.
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Self
 
@@ -158,3 +159,55 @@ def _spell_bytes(text: str) -> str:
     if text.isascii():
         return text.replace(" ", "Ġ")
     return text.encode().decode("latin-1").translate(dict(enumerate(byte_alphabet())) | {ord("\n"): "\n"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretokenizedBatch:
+    """The pre-tokens of a batch of documents."""
+
+    rows: Integers  # the index of each pre-token
+    lengths: Integers  # pre-tokens of each sentence
+    counts: Integers  # sentences of each document
+    num_characters: int
+    num_words: int
+
+
+class PretokenizedText:
+    """A whole text as indices of its pre-tokens, or nothing if it is too long for memory or cannot be split into them.
+
+    Its words are counted at the same time; once they have ids, a token store is made of it without reading it again.
+    """
+
+    MAX_LENGTH = 1 << 26  # pre-tokens, of four bytes each
+    MAX_PRETOKENS = 1 << 22  # almost all of them distinct
+
+    def __init__(self, *, complete: bool = True) -> None:
+        self.complete = complete
+        self.boundaries: PretokenBoundaries | None = None  # set when the whole text is here
+        self.pretokens: list[str] = []  # by their index
+        self.batches: list[PretokenizedBatch] = []
+        self._length = 0
+
+    def add(self, batch: PretokenizedBatch | None) -> None:
+        """Add a batch; drop everything if it is None or does not fit."""
+        self._length += len(batch.rows) if batch else 0
+        fits = self._length <= self.MAX_LENGTH and len(self.pretokens) <= self.MAX_PRETOKENS
+        if self.complete and batch and fits:
+            self.batches.append(batch)
+        else:
+            self.complete = False
+            self.batches.clear()
+            self.pretokens.clear()
+
+    def matches(self, tokenizer: Tokenizer) -> bool:
+        """Whether the whole text is here, split as a tokenizer splits it."""
+        boundaries = self.boundaries
+        return self.complete and boundaries is not None and boundaries.same_as(PretokenBoundaries.of(tokenizer))
+
+    def encode(self, tokenizer: Tokenizer) -> Iterator[tuple[PretokenizedBatch, Integers, Integers]]:
+        """Encode the batches; yield each with its tokens and the number of tokens of each sentence."""
+        cache = PretokenCache.of(tokenizer)
+        assert cache is not None
+        cache.fill(self.pretokens)
+        for batch in self.batches:
+            yield batch, *cache.gather(batch.rows, batch.lengths)
