@@ -20,7 +20,7 @@ def test_a_learning_curve_ends_at_the_score_of_the_model(family, name, text, tmp
     model = ps.pretrain(
         family, corpus=corpus, dev=dev, out=tmp_path / "run", size="tiny", budget="40steps", settings=settings
     )
-    (row,) = learning_curve_rows(family, model, tmp_path / "run", split)
+    (row,) = learning_curve_rows(model, tmp_path / "run", split)
     score = total(model.score([document for _, document in split.documents("dev")]))
     assert row["name"] == name and (family == "gpt2") == (score.num_oov == 0)
     assert row["points"][-1]["bits_per_character"] == pytest.approx(score.bits_per_character, rel=0.03)

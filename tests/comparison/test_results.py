@@ -63,7 +63,7 @@ DAMAGE = {
     "missing field": ('"suite": "words", "name": "a", ', "", SIMILARITY),
     "unknown field": ('"name": "a"', '"name": "a", "nmae": "a"', SIMILARITY),
     "lone surrogate": ('"name": "a"', '"name": "\\ud800"', SIMILARITY),
-    "unhashable family": ('"family": "bert", "context"', '"family": ["bert"], "context"', {(BERT, "training")}),
+    "unhashable family": ('"bert", "training": 0, "cont', '["bert"], "training": 0, "cont', {(BERT, "training")}),
     "missing context": (', "context": "both"', "", {(BERT, "training")}),
     "not JSON": ('"name": "a"', '"name": a', SIMILARITY),
     "NaN": ('"layer": 1', '"layer": NaN', {(BERT, "word senses")}),

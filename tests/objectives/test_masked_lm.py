@@ -1,6 +1,7 @@
 """Masked language modelling with whole words, n-grams and units, for several languages and tokenizers."""
 
 import itertools
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -42,8 +43,10 @@ class MaskingSetup:
     def __init__(self, texts, entities=(), kind="wordpiece", specials="bert", vocab_size=300):
         config = TokenizerConfig(kind=kind, specials=specials, min_count=1)
         self.tokenizer = Tokenizer.train(config, texts, vocab_size=vocab_size)
-        units = MaskingUnits(MaskingUnitsConfig())
-        units.entities = type(units.entities)(entities)
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
+            file.write("\n".join(entities))
+            file.flush()
+            units = MaskingUnits(MaskingUnitsConfig(entities=file.name))
         self.store = TokenStore.from_documents(texts, self.tokenizer, units)
         sizes = {"width": 8, "num_layers": 1, "num_heads": 1, "max_length": 128}
         self.encoder = Bert(BertConfig(vocab_size=self.tokenizer.vocab_size, **sizes))

@@ -185,11 +185,17 @@ parts = "the|Fox|jumps over| |  |\n|. |。|，|数学|使用语言|模型|大学
 documents = st.lists(st.lists(st.sampled_from(parts.split("|")), max_size=20).map("".join) | st.text(max_size=20))
 
 
+@pytest.fixture(scope="module")
+def entities(tmp_path_factory):
+    file = tmp_path_factory.mktemp("entities") / "entities.txt"
+    file.write_text("New York\n使用语言\n大学\n", encoding="utf-8")
+    return str(file)
+
+
 @settings(max_examples=25)
 @given(documents)
-def test_units_are_aligned_to_the_tokens_of_every_kind(tokenizer, texts):
-    units = MaskingUnits(MaskingUnitsConfig())
-    units.entities = units_module._Entries(["New York", "使用语言", "大学"])
+def test_units_are_aligned_to_the_tokens_of_every_kind(tokenizer, entities, texts):
+    units = MaskingUnits(MaskingUnitsConfig(entities=entities))
     try:
         store = TokenStore.from_documents(texts, tokenizer, units)
     except DataError:
