@@ -112,7 +112,7 @@ def serving(*folders, key="", names=(), threads=1, host="127.0.0.1", reports=Non
     """A server of some directories on a free port, until the block ends."""
     address = Address(host=host, port=0, names=names)
     models = ModelRegistry(list(folders), weights=weights)
-    models.load_all()
+    models.refresh()
     listening = address.bind()
     running = create_server(
         models, listening, address=address, key=key, limits=Limits(**limits), num_threads=threads, reports=reports

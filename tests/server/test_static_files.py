@@ -26,6 +26,7 @@ def web(tmp_path):
 def test_files(web):
     assert web.find("").body == web.find("/index.html").body == b"<!doctype html>"
     assert web.find("views/a.js").headers["content-type"] == "text/javascript; charset=utf-8"
+    assert web.find("shared/dom.js").body and web.find("shared/a.js") is None
     for path in (
         "secret.py",
         ".hidden.js",

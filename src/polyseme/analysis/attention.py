@@ -24,8 +24,8 @@ from polyseme.batch import Batch
 from polyseme.corpora.utf16_text import replace_surrogates
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.inference.beam_search import BeamSearchConfig, cross_attention, translate_ids
+from polyseme.inference.model import LoadedModel
 from polyseme.layers.attention import SelfAttention, record_attention
-from polyseme.models.base import Encoder
 from polyseme.models.transformer import CrossAttention
 from polyseme.objectives.translation import Translation
 from polyseme.tokenization.masking_units import mark_continuations
@@ -136,17 +136,10 @@ class Attention:
 
 
 @torch.inference_mode()
-def compute_attention(
-    encoder: Encoder,
-    tokenizer: Tokenizer,
-    text: str,
-    pair: str | None = None,
-    *,
-    model: str,
-    family: str,
-    head: Translation | None = None,
-) -> Attention:
-    """The attention weights for a text or a pair of texts; with a translation `head`, its cross-attention too."""
+def compute_attention(model: LoadedModel, text: str, pair: str | None = None) -> Attention:
+    """The attention weights for a text or a pair of texts; of a translation model, the cross-attention too."""
+    encoder, tokenizer, family = model.encoder, model.require_tokenizer(), model.family
+    head = next((part for part in model.objective.parts if isinstance(part, Translation)), None)
     has_self_attention = any(isinstance(module, SelfAttention) for module in encoder.modules())
     if not has_self_attention and head is None:
         raise ConfigError(f"{family} has no attention weights; choose a Transformer such as bert or gpt2, or cove")
@@ -154,8 +147,8 @@ def compute_attention(
         raise ConfigError(f"{family} does not encode text pairs; pass one text, or compare two texts side by side")
     texts = [replace_surrogates(given) for given in (text, pair) if given is not None]
     ids, segments, queries, num_truncated = _tokenize(tokenizer, texts, encoder.config.max_length)
-    shared: dict[str, Any] = {"model": model, "texts": texts, "num_truncated": num_truncated}
-    cross = _translate(encoder, tokenizer, head, ids, queries, shared) if head else None
+    shared: dict[str, Any] = {"model": str(model.folder), "texts": texts, "num_truncated": num_truncated}
+    cross = _translate(model, head, ids, queries, shared) if head else None
     if not has_self_attention:
         if cross is None:
             raise DataError("the translation of this text is empty, so it has no attention weights; use another text")
@@ -165,7 +158,9 @@ def compute_attention(
         encoder(batch.to(encoder.device))
     weights = torch.stack(layers)[:, 0].float().cpu().numpy()
     if not np.isfinite(weights).all():
-        raise CheckpointError(f"{model} gives attention weights that are not finite; train it again or use another")
+        raise CheckpointError(
+            f"{model.folder} gives attention weights that are not finite; train it again or use another"
+        )
     return Attention(
         name="self-attention",
         queries=queries,
@@ -178,23 +173,18 @@ def compute_attention(
 
 
 def _translate(
-    encoder: Encoder,
-    tokenizer: Tokenizer,
-    head: Translation,
-    ids: list[int],
-    source: TokenSequence,
-    shared: dict[str, Any],
+    model: LoadedModel, head: Translation, ids: list[int], source: TokenSequence, shared: dict[str, Any]
 ) -> Attention | None:
     """Cross-attention from the model's translation to its source; nothing if the translation is empty."""
-    (translation,) = translate_ids(encoder, head, [ids], BeamSearchConfig())
+    (translation,) = translate_ids(model.encoder, head, [ids], BeamSearchConfig())
     if not translation:
         return None
     with record_attention(head.decoder, CrossAttention) as layers:
-        single = cross_attention(encoder, head, ids, translation)  # (T, S)
+        single = cross_attention(model.encoder, head, ids, translation)  # (T, S)
     weights = torch.stack(layers)[:, 0, :, : len(translation)] if layers else single[None, None]
     return Attention(
         name="translation to source",
-        queries=_generated_tokens(tokenizer, translation),
+        queries=_generated_tokens(model.require_tokenizer(), translation),
         keys=source,
         weights=weights.float().cpu().numpy(),
         causal=False,

@@ -129,7 +129,7 @@ def format_mean_std(value: MeanStd | None, digits: int = 3) -> str:
     if value is None:
         return "–"
     std = "" if value.std is None else f" ± {value.std:.{digits}f}"
-    return f"{round(value.mean, digits) + 0.0:.{digits}f}{std}"  # + 0.0 removes the sign of -0
+    return f"{value.mean:z.{digits}f}{std}"
 
 
 def _summary(result: ProbeResult) -> str:

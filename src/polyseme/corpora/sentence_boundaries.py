@@ -26,12 +26,12 @@ ABBREVIATIONS = frozenset(
 
 def find_sentence_boundaries(units: CodeUnits, documents: Integers) -> Integers:
     """The offsets at which the sentences of documents begin, and the end of the last one."""
-    return _find(units, documents, _properties(), _packed_abbreviations())
+    return _find(units, documents, *_tables())
 
 
 @functools.cache
-def _properties() -> Bytes:
-    """The properties of every character."""
+def _tables() -> tuple[Bytes, Integers]:
+    """The properties of every character; and each abbreviation as the number whose bytes are its characters."""
     table = np.zeros(_NUM_CHARACTERS, np.uint8)
     characters = list(map(chr, range(_NUM_CHARACTERS)))
     for flag, predicate in ((_LOWER, str.islower), (_ALPHABETIC, str.isalpha)):
@@ -40,13 +40,7 @@ def _properties() -> Bytes:
     classes = {_STOP: f".!?{wide}", _WIDE_STOP: wide, _CLOSING: closing, _WHITE_SPACE: r"\s", _LINE_END: r"\n"}
     for flag, pattern in classes.items():
         table[:NUM_CODE_UNITS][character_class(pattern)] |= flag
-    return table
-
-
-@functools.cache
-def _packed_abbreviations() -> Integers:
-    """Each abbreviation as the number whose bytes are its characters."""
-    return np.array([int.from_bytes(word.encode(), "big") for word in ABBREVIATIONS], np.int64)
+    return table, np.array([int.from_bytes(word.encode(), "big") for word in ABBREVIATIONS], np.int64)
 
 
 @jit

@@ -24,8 +24,10 @@ class MetricResult:
     outcomes: Sequence[float | None] = field(default=(), repr=False)
 
 
-def mean_result(name: str, values: Sequence[float], *, metric: str, num_items: int, section: str = "") -> MetricResult:
-    """Average per-item scores and compute the standard error of the mean."""
+def mean_result(
+    name: str, values: Sequence[float], *, metric: str, num_items: int | None = None, section: str = ""
+) -> MetricResult:
+    """Average per-item scores and compute the standard error of the mean; by default all items have a score."""
     count = len(values)
     return MetricResult(
         name=name,
@@ -34,7 +36,7 @@ def mean_result(name: str, values: Sequence[float], *, metric: str, num_items: i
         value=statistics.fmean(values) if values else None,
         standard_error=statistics.stdev(values) / math.sqrt(count) if count > 1 else None,
         num_scored=count,
-        num_items=num_items,
+        num_items=count if num_items is None else num_items,
         outcomes=values,
     )
 

@@ -37,6 +37,3 @@ class Dropout(nn.Module):
         random.random_(-(2**63), None, generator=getattr(_thread, "generator", None))
         keep = random.view(torch.uint8)[: x.numel()].view(x.shape) >= self.num_dropped
         return x * keep.to(x.dtype).mul_(256 / (256 - self.num_dropped))
-
-    def extra_repr(self) -> str:
-        return f"{self.num_dropped}/256"

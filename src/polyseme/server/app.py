@@ -39,7 +39,6 @@ def build_app(service: Service, *, allowed_hosts: frozenset[str], key: str, limi
     add_gauge(
         "generations_active", "Texts that are being generated.", lambda: sum(s.num_unfinished for s in schedulers)
     )
-    service.metrics.add_counter("tokens_generated", "Generated tokens.", lambda: sum(s.num_tokens for s in schedulers))
     add_gauge("models", "Loaded models.", lambda: len(service.models.loaded))
     return gateway
 

@@ -18,6 +18,7 @@ from polyseme.inference.detokenizer import Detokenizer, TextPiece
 from polyseme.inference.generation import DecodingGroup, GeneratedSequence, GenerationConfig, step_groups
 from polyseme.layers.linear import MAX_ROWS
 from polyseme.pretrained import Pretrained
+from polyseme.server.metrics import Metrics
 from polyseme.tokenization.words import token_text
 
 FinishReason = Literal["stop", "length", "shutdown", "error"]
@@ -56,12 +57,12 @@ class GenerationRequest:
 class GenerationScheduler:
     """All texts that one model generates."""
 
-    def __init__(self, model: Pretrained) -> None:
+    def __init__(self, model: Pretrained, metrics: Metrics) -> None:
         self.model = model.language_model
         self.tokenizer = model.require_tokenizer()
         self.waiting: list[GenerationRequest] = []
         self.active: dict[DecodingGroup, tuple[GenerationRequest, Detokenizer]] = {}  # a group for each text
-        self.num_tokens = 0  # generated in total
+        self.metrics = metrics
         self._lock = threading.Lock()
 
     @property
@@ -111,7 +112,7 @@ class GenerationScheduler:
         if token is None:
             return Chunk(pieces=detokenizer.flush(), finish_reason="stop")
         request.num_generated = sequence.num_generated
-        self.num_tokens += 1
+        self.metrics.generated_tokens.inc()
         logprobs = None
         if request.num_logprobs is not None:
             logprobs = self._logprobs(detokenizer, logits, token, request.num_logprobs)

@@ -37,7 +37,7 @@ class Service:
     def generation_scheduler(self, served: ServedModel) -> GenerationScheduler:
         """The generation scheduler of a model; made at its first request."""
         if served.name not in self.generation:
-            self.generation[served.name] = GenerationScheduler(served.model)
+            self.generation[served.name] = GenerationScheduler(served.model, self.metrics)
             self.scheduler.generators = list(self.generation.values())
         return self.generation[served.name]
 

@@ -1,11 +1,8 @@
 """Metrics for Prometheus."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily
-from prometheus_client.registry import Collector
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -28,16 +25,13 @@ class Metrics:
             "polyseme_batch_seconds", "Time per batch.", buckets=_SECONDS, registry=self.registry
         )
         self.tokens = Counter("polyseme_batch_tokens", "Estimated tokens in batches.", registry=self.registry)
+        self.generated_tokens = Counter("polyseme_tokens_generated", "Generated tokens.", registry=self.registry)
         self._requests: dict[tuple[str, int], Counter] = {}  # looking up labels takes longer than counting
         self._seconds: dict[str, Histogram] = {}
 
     def add_gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
         """Add a gauge that is evaluated when metrics are read."""
         Gauge(f"polyseme_{name}", description, registry=self.registry).set_function(value)
-
-    def add_counter(self, name: str, description: str, value: Callable[[], float]) -> None:
-        """Add a counter that is evaluated when metrics are read, and only ever increases."""
-        self.registry.register(_Count(f"polyseme_{name}", description, value))
 
     def observe_request(self, endpoint: str, status: int, seconds: float) -> None:
         """Count a request; status 0 means that its client disconnected."""
@@ -57,14 +51,3 @@ class Metrics:
     def render(self) -> bytes:
         """All metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
-
-
-@dataclass(frozen=True)
-class _Count(Collector):
-    name: str
-    description: str
-    value: Callable[[], float]
-
-    def collect(self) -> Iterator[CounterMetricFamily]:
-        """The current value."""
-        yield CounterMetricFamily(self.name, self.description, self.value())

@@ -130,10 +130,8 @@ class ServedModel:
     def find_task(self, name: str | None, kind: str) -> str:
         """The name of its task of a kind; without a name, the only one."""
         names = [other for other, other_kind in self.task_kinds.items() if other_kind == kind]
-        if name is None and len(names) == 1:
-            return names[0]
-        if name in names:
-            return name
+        if name in names or (name is None and len(names) == 1):
+            return name or names[0]
         if not names:
             tasks = ", ".join(f"{other} ({other_kind})" for other, other_kind in self.task_kinds.items())
             raise ApiError(422, "unsupported", f"{self.name} has no {kind} task; its tasks: {tasks or 'none'}")
@@ -175,11 +173,6 @@ class ModelRegistry:
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="directories", daemon=True)
 
-    def load_all(self) -> None:
-        """Try to load every model."""
-        for served in self.models:
-            served.load(self.weights)
-
     def start(self) -> None:
         """Start the thread that checks the directories."""
         self._thread.start()
@@ -212,7 +205,7 @@ class ModelRegistry:
         return found
 
     def refresh(self) -> None:
-        """Load directories that have changed since loading failed; note loaded ones that changed or disappeared."""
+        """Load new directories and those that have changed since loading failed; note changes of loaded ones."""
         for served in self.models:
             version = served.weights_version()
             if served.loaded is None:

@@ -42,10 +42,13 @@ class RunRegistry:
         sampled = [
             row for index, row in enumerate(rows) if index % every == 0 or "dev" in row or index == len(rows) - 1
         ]
+        scores = None
+        with suppress(PolysemeError):
+            scores = FineTuningScores.read(served.folder).model_dump()
         return {
             "name": name,
             "history": sampled,
-            "scores": _scores(served.folder),
+            "scores": scores,
             "probe_charts": dict(_probe_charts(served.folder)),
         }
 
@@ -100,13 +103,6 @@ def _summary(served: ServedModel) -> dict[str, Any]:
         "training": training,
         "metrics": metrics,
     }
-
-
-def _scores(folder: Path) -> dict[str, Any] | None:
-    try:
-        return FineTuningScores.read(folder).model_dump()
-    except PolysemeError:
-        return None
 
 
 def _probe_charts(folder: Path) -> Iterator[tuple[str, str]]:

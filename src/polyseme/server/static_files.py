@@ -7,17 +7,7 @@ from pathlib import Path
 from polyseme.server.endpoint import HttpResponse
 
 _WEB_FOLDER = Path(__file__).parent / "web"
-_SHARED = {
-    f"shared/{name}": Path(__file__).parents[1] / "rendering" / "assets" / name
-    for name in (
-        "attention_head.css",
-        "attention_head.js",
-        "attention_weights.js",
-        "dom.js",
-        "word_map.css",
-        "word_map.js",
-    )
-}
+_SHARED_FOLDER = Path(__file__).parents[1] / "rendering" / "assets"  # under the path shared/
 _POLICY = (
     "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
     "object-src 'none'; frame-ancestors 'none'"
@@ -45,9 +35,11 @@ class StaticFiles:
         content_type = _CONTENT_TYPES.get(Path(name).suffix)
         if content_type is None or not all(map(_NAME.fullmatch, parts)):
             return None
-        file = _SHARED.get(name) or self.folder.joinpath(*parts)
+        shared = parts[0] == "shared"
+        folder = _SHARED_FOLDER if shared else self.folder
+        file = folder.joinpath(*parts[shared:])
         try:
-            if name not in _SHARED and not file.resolve().is_relative_to(self.folder.resolve()):
+            if not file.resolve().is_relative_to(folder.resolve()):
                 return None
             stat = file.stat()
             version = (stat.st_mtime_ns, stat.st_size)

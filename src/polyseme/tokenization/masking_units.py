@@ -125,9 +125,7 @@ class MaskingUnits:
 
 def mark_continuations(spans: Sequence[Span], starts: Integers, ends: Integers) -> Flags:
     """Which tokens, given by their character offsets, share a span with the token before."""
-    if not len(spans):
-        return np.zeros(len(starts), np.bool_)
-    bounds = np.array(spans, np.int64)
+    bounds = np.array(spans, np.int64).reshape(-1, 2)
     first = np.searchsorted(bounds[:, 1], starts, side="right")  # of the spans that a token overlaps
     last = np.searchsorted(bounds[:, 0], ends, side="left") - 1
     continues = first <= last

@@ -14,7 +14,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
 import tokenizers
 
@@ -40,7 +39,14 @@ def extend_vocabulary(
     old = backend.get_vocab()
     new = {word: id for id, word in enumerate(pieces, start=max(old.values()) + 1)}
     state = json.loads(backend.to_str())
-    _add_words(state["model"], old | new, pieces)
+    model = state["model"]
+    if model["type"] == "Unigram":
+        scores = [score for _, score in model["vocab"]]
+        model["vocab"] += [[word, sum(scores[id] for id in ids) + _MARGIN] for word, ids in pieces.items()]
+    else:
+        model["vocab"] = old | new  # with added tokens that follow it, whose ids would change otherwise
+    if model["type"] == "BPE":
+        model["ignore_merges"] = True
     backend = call_library(tokenizers.Tokenizer.from_str, json.dumps(state))
     if backend.get_vocab() != old | new:
         raise ConfigError("this vocabulary cannot be extended, because its ids would change; remove --new-words")
@@ -67,14 +73,3 @@ def find_new_words(tokenizer: Tokenizer, texts: Iterable[str], num_words: int) -
                 savings[word] = count * (len(ids) - 1), ids
     best = sorted(savings, key=lambda word: (-savings[word][0], word))[:num_words]
     return {word: savings[word][1] for word in best}
-
-
-def _add_words(model: dict[str, Any], vocab: dict[str, int], pieces: dict[str, list[int]]) -> None:
-    """Add words to the JSON state of a model."""
-    if model["type"] == "Unigram":
-        scores = [score for _, score in model["vocab"]]
-        model["vocab"] += [[word, sum(scores[id] for id in ids) + _MARGIN] for word, ids in pieces.items()]
-        return
-    model["vocab"] = vocab  # with added tokens that follow it, whose ids would change otherwise
-    if model["type"] == "BPE":
-        model["ignore_merges"] = True

@@ -12,7 +12,7 @@ from polyseme.errors import ConfigError, DataError
 from polyseme.evaluation.prompting.ask import AskConfig, ask
 from polyseme.evaluation.prompting.few_shot import score_prompts
 from polyseme.evaluation.prompting.items import read_prompts
-from polyseme.evaluation.prompting.templates import PromptTemplate, detect_language, get_template
+from polyseme.evaluation.prompting.templates import PromptTemplate, detect_language, prompt_templates
 from polyseme.evaluation.rouge import rouge
 from polyseme.inference.scores import Score
 from polyseme.tokenization.word_segmentation import choose_segmenter
@@ -238,11 +238,11 @@ def test_malformed_file_is_refused(tmp_path, name, content, why):
 
 def test_templates_are_data():
     assert detect_language(["Apple 苹果公司的新产品", "苹果苹果"]) == "zh" and detect_language(["the 苹果", ""]) == "en"
-    assert get_template("answer", "zh").question(passage="", question="谁？") == "问：谁？\n答："
+    assert prompt_templates()["answer"]["zh"].question(passage="", question="谁？") == "问：谁？\n答："
     # Braces in a text are not placeholders.
-    assert get_template("translate", "en").question(source="{source} {0}") == "{source} {0} ="
-    assert get_template("translate", "en").format_answer("{answer}") == " {answer}"
-    assert isinstance(get_template("complete", "en"), PromptTemplate)
+    assert prompt_templates()["translate"]["en"].question(source="{source} {0}") == "{source} {0} ="
+    assert prompt_templates()["translate"]["en"].format_answer("{answer}") == " {answer}"
+    assert isinstance(prompt_templates()["complete"]["en"], PromptTemplate)
 
 
 # --- real models

@@ -85,11 +85,7 @@ def _facts(report: "QualityReport") -> dict[str, Any]:
     return {
         "file": str(report.file),
         "rows": len(report.examples) + len(report.invalid),
-        "invalid": len(report.invalid),
-        "damaged": len(report.damaged),
-        "contradicting": len(report.contradicting),
-        "repeated": len(report.repeated),
-        "leaked": len(report.leaked),
+        **{name: len(getattr(report, name)) for name in ("invalid", "damaged", "contradicting", "repeated", "leaked")},
         **{name: values and asdict(values) for name, values in distributions.items()},
         "unknown_tokens": tokenization and round(tokenization.unknown_fraction, 6),
         "too_long": tokenization and len(tokenization.too_long),

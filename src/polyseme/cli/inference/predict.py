@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -56,7 +56,11 @@ def predict(
     loaded = load_model(model)
     source = sys.stdin.buffer if file in (None, "-") else file
     predictions = _predict(loaded, stream_examples(source, loaded.example_type(task), columns=names), task)
-    with _stdout_to(out):
+    with ExitStack() as stack:
+        if out is not None:
+            stack.enter_context(writable(out, "choose another --out"))
+            table = stack.enter_context(atomic_file(out)).open("w", encoding="utf-8")
+            stack.enter_context(redirect_stdout(stack.enter_context(table)))
         if json or (out is not None and out.suffix == ".jsonl"):
             for example, prediction in predictions:
                 print_json({"row": example.row, **_inputs(example), **prediction.to_json(example)})
@@ -84,18 +88,3 @@ def _predict(model: "Pretrained", examples: "Iterator[Example]", task: str | Non
 
 def _inputs(example: "Example", *, omit: tuple[str, ...] = ()) -> dict[str, Any]:
     return {name: getattr(example, name) for name in example.inputs if name not in omit}
-
-
-@contextmanager
-def _stdout_to(out: Path | None) -> Iterator[None]:
-    """Redirect standard output to a file, which appears when it is complete."""
-    if out is None:
-        yield
-        return
-    with (
-        writable(out, "choose another --out"),
-        atomic_file(out) as beside,
-        beside.open("w", encoding="utf-8") as file,
-        redirect_stdout(file),
-    ):
-        yield

@@ -4,7 +4,7 @@ import importlib.metadata
 import importlib.util
 import platform
 import shutil
-import time
+import timeit
 from typing import Any
 
 from polyseme.cli.console import print_json, report, suggest
@@ -66,12 +66,7 @@ def _gigaflops() -> float:
     import torch
 
     a, b = torch.rand(1024, 1024), torch.rand(1024, 1024)
-    best = float("inf")
-    for _ in range(20):
-        started = time.perf_counter()
-        a @ b
-        best = min(best, time.perf_counter() - started)
-    return 2 * 1024**3 / best / 1e9
+    return 2 * 1024**3 / min(timeit.repeat(lambda: a @ b, number=1, repeat=20)) / 1e9
 
 
 def _advice(facts: dict[str, Any]) -> list[str]:

@@ -1,11 +1,11 @@
 """Interactive prompting: the user's own questions with the templates of the prompting suite."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pydantic import Field
+from scipy.special import softmax
 
 from polyseme.config import Config
 from polyseme.errors import ConfigError, DataError
@@ -94,8 +94,6 @@ def _fit_prompt(model: LoadedModel, item: PromptItem, examples: Sequence[PromptI
 
 def _choose(item: PromptItem, scores: Sequence[Score]) -> tuple[str, dict[str, float]]:
     """The most likely choice, and the probability of each."""
-    costs = [score.nats / max(1, score.num_tokens) for score in scores]
-    weights = [math.exp(min(costs) - cost) for cost in costs]
-    total = math.fsum(weights)
-    probabilities = {choice: weight / total for choice, weight in zip(item.choices, weights, strict=True)}
+    logits = [-score.nats / max(1, score.num_tokens) for score in scores]
+    probabilities = dict(zip(item.choices, softmax(logits).tolist(), strict=True))
     return max(probabilities, key=probabilities.__getitem__), probabilities

@@ -59,8 +59,9 @@ def count_tokens(model: LoadedModel, prompts: Sequence[str]) -> list[int]:
 def _complete(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], seed: int) -> list[MetricResult]:
     words = [item.template.format_answer(item.answers[0]) for item in questions.items]
     scores = model.score(words, after=prompts)
-    nats = _mean("perplexity of the word", [score.nats for score in scores])
-    return [_mean("accuracy", [float(score.is_greedy) for score in scores]), perplexity_result(nats)]
+    nats = mean_result("", [score.nats for score in scores], metric="perplexity of the word")
+    accuracy = mean_result("", [float(score.is_greedy) for score in scores], metric="accuracy")
+    return [accuracy, perplexity_result(nats)]
 
 
 def _choose(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], seed: int) -> list[MetricResult]:
@@ -77,7 +78,7 @@ def _choose(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], se
             costs = [cost(score) for score in scores]
             best = [choice for choice, one in zip(item.choices, costs, strict=True) if one == min(costs)]
             points.append((item.answers[0] in best) / len(best))
-        results.append(_mean(metric, points))
+        results.append(mean_result("", points, metric=metric))
     return results
 
 
@@ -90,11 +91,6 @@ def _generate(model: LoadedModel, questions: PromptSet, prompts: Sequence[str], 
     pairs = list(zip(questions.items, answers, strict=True))
     if questions.task == "summarise":
         scores = [rouge(item.answers[0], text) for item, text in pairs]
-        return [_mean(metric, [score[metric] for score in scores]) for metric in scores[0]]
+        return [mean_result("", [score[metric] for score in scores], metric=metric) for metric in scores[0]]
     matches = [score_answer(item.answers, text, questions.language) for item, text in pairs]
-    return [_mean("f1", [match.f1 for match in matches]), _mean("exact", [match.exact for match in matches])]
-
-
-def _mean(metric: str, values: Sequence[float]) -> MetricResult:
-    """A mean over all questions, to which `score_prompts` adds the name and the number of questions."""
-    return mean_result("", values, metric=metric, num_items=len(values))
+    return [mean_result("", [getattr(match, name) for match in matches], metric=name) for name in ("f1", "exact")]

@@ -11,7 +11,7 @@
 
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -24,7 +24,7 @@ from polyseme.datasets.records import Record
 from polyseme.datasets.squad import SpanExample
 from polyseme.datasets.task_schemas import ChoiceExample
 from polyseme.errors import DataError
-from polyseme.evaluation.prompting.templates import Language, PromptTemplate, detect_language, get_template
+from polyseme.evaluation.prompting.templates import Language, PromptTemplate, detect_language, prompt_templates
 from polyseme.tokenization.word_segmentation import WordSegmentation, choose_segmenter
 
 _END = re.compile(r"[\W_]*$")
@@ -97,7 +97,8 @@ def read_prompts(path: str | Path, language: str = "auto") -> PromptSet:
         used = detect_language(answer for _, (answer,), _ in rows)
         template_language = translation_language(language, source, used)
     elif task == "complete":
-        pairs = map(_last_word_splitter(used), (values["context"] for values, *_ in rows))
+        segmentation = WordSegmentation(choose_segmenter("auto"))
+        pairs = [_split_last_word(values["context"], used, segmentation) for values, *_ in rows]
         rows = [({"context": context}, (word,), ()) for context, word in pairs if context and word]
     if not rows:
         raise DataError(f"{file} has no questions; give at least one row")
@@ -112,7 +113,7 @@ def make_item(
     """Fill in the template of a task; choices answer the context, if it is a question, or continue it."""
     if task == "choose" and not values["context"].rstrip().endswith(_QUESTION):
         task = "continue"
-    template = get_template(task, language)
+    template = prompt_templates()[task][language]
     return PromptItem(question=template.question(**values), answers=answers, template=template, choices=choices)
 
 
@@ -156,16 +157,11 @@ def _read_rows(file: Path, task: str) -> Iterator[_Row]:
                 yield {"context": record.text("text")}, (), ()
 
 
-def _last_word_splitter(language: Language) -> Callable[[str], tuple[str, str]]:
-    """Return a function that splits off the last word of a text; in Chinese, with a segmenter."""
-    segmentation = WordSegmentation(choose_segmenter("auto"))
-
-    def split_text(text: str) -> tuple[str, str]:
-        text = _END.sub("", text)
-        word = text.split()[-1] if text else ""
-        if language == "zh":
-            words = segmentation.segment(word).split()
-            word = words[-1] if words and segmentation.segmenter != "none" else word[-1:]
-        return text[: len(text) - len(word)].rstrip(), word
-
-    return split_text
+def _split_last_word(text: str, language: Language, segmentation: WordSegmentation) -> tuple[str, str]:
+    """A text without its last word, and this word; in Chinese, a segmenter finds it."""
+    text = _END.sub("", text)
+    word = text.split()[-1] if text else ""
+    if language == "zh":
+        words = segmentation.segment(word).split()
+        word = words[-1] if words and segmentation.segmenter != "none" else word[-1:]
+    return text[: len(text) - len(word)].rstrip(), word

@@ -50,11 +50,6 @@ class PromptTemplate(Config):
         return "".join(split_sentences(text)[: self.sentences]).strip() if self.sentences else text
 
 
-def get_template(task: str, language: str) -> PromptTemplate:
-    """The template of a task in a language."""
-    return _templates()[task][language]
-
-
 def detect_language(texts: Iterable[str]) -> Language:
     """Chinese if a third of the characters are; otherwise English."""
     sample = "".join(text for text, _ in zip(texts, range(_NUM_DETECTION_TEXTS), strict=False))
@@ -62,7 +57,8 @@ def detect_language(texts: Iterable[str]) -> Language:
 
 
 @functools.cache
-def _templates() -> dict[str, dict[str, PromptTemplate]]:
+def prompt_templates() -> dict[str, dict[str, PromptTemplate]]:
+    """The templates by task and language."""
     content = tomllib.loads((files(__package__) / "templates.toml").read_text(encoding="utf-8"))
     return {
         task: {name: PromptTemplate.parse(values, group=f"{task}.{name}") for name, values in languages.items()}

@@ -52,7 +52,7 @@ async def _similar_words(
 def _require_known(model: Pretrained, word: str, param: str) -> str:
     """A word that is in the vocabulary; for OOV words, an error with words of similar spelling."""
     word = word.strip()
-    if not word or model.space.find(word) is None:
+    if not word or model.space.with_oov_words([word]).find(word) is None:
         similar = model.space.similar_words(word) if word else []
         advice = f"did you mean {', '.join(similar)}?" if similar else "try another word"
         raise ApiError(422, "unknown_word", f"{param} is not in the vocabulary of the model; {advice}", param=param)

@@ -3,8 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from itertools import product
 from typing import Any
 
@@ -51,11 +50,10 @@ async def completions(
         return _stream(service, served, request, generations, echoes, header)
     pieces: list[list[TextPiece]] = [[] for _ in generations]
     finish_reasons: dict[int, str | None] = {}
-    with _submitted(service, served, generations):
-        async for arrived in _arrivals(generations):
-            for index, chunk in arrived:
-                pieces[index] += chunk.pieces
-                finish_reasons[index] = _finish_reason(chunk)
+    async for arrived in _generate(service, served, generations):
+        for index, chunk in arrived:
+            pieces[index] += chunk.pieces
+            finish_reasons[index] = _finish_reason(chunk)
     choices = [
         _choice(index, pieces[index], finish_reasons[index], request.logprobs is not None, echo)
         for index, echo in enumerate(echoes)
@@ -69,29 +67,25 @@ def _generation_config(request: CompletionsRequest, *, seed: int) -> GenerationC
     return GenerationConfig(**settings, seed=seed, stop=tuple(as_list(request.stop)) if request.stop else ())
 
 
-@contextmanager
-def _submitted(service: Service, served: ServedModel, generations: list[GenerationRequest]) -> Iterator[None]:
-    """Generate texts inside the block; cancel what is unfinished at its end."""
+async def _generate(
+    service: Service, served: ServedModel, generations: list[GenerationRequest]
+) -> AsyncIterator[list[tuple[int, Chunk]]]:
+    """Generate texts, yielding the chunks that have arrived since the last ones; cancel those unfinished at the end."""
     scheduler = service.generation_scheduler(served)
     for generation in generations:
         scheduler.submit(generation)
     service.scheduler.wake()
+    chunks, num_unfinished = generations[0].chunks, len(generations)
     try:
-        yield
+        while num_unfinished:
+            arrived = [await chunks.get()]
+            while not chunks.empty():
+                arrived.append(chunks.get_nowait())
+            num_unfinished -= sum(chunk.finish_reason is not None for _, chunk in arrived)
+            yield arrived
     finally:
         for generation in generations:
             generation.cancelled = True
-
-
-async def _arrivals(generations: list[GenerationRequest]) -> AsyncIterator[list[tuple[int, Chunk]]]:
-    """Yield the chunks that have arrived since the last ones, until all texts are finished."""
-    chunks, num_unfinished = generations[0].chunks, len(generations)
-    while num_unfinished:
-        arrived = [await chunks.get()]
-        while not chunks.empty():
-            arrived.append(chunks.get_nowait())
-        num_unfinished -= sum(chunk.finish_reason is not None for _, chunk in arrived)
-        yield arrived
 
 
 async def _stream(
@@ -105,18 +99,17 @@ async def _stream(
     """Server-sent events with pieces of the texts, in the order in which they are generated."""
     include_usage = request.stream_options and request.stream_options.get("include_usage")
     extra = {"usage": None} if include_usage else {}
-    with _submitted(service, served, generations):
-        for index, echo in enumerate(echoes):
-            if echo:
-                yield _event({**header, "choices": [_choice(index, [], None, False, echo)], **extra})
-        async for arrived in _arrivals(generations):
-            choices = [
-                _choice(index, chunk.pieces, _finish_reason(chunk), request.logprobs is not None)
-                for index, chunk in arrived
-                if chunk.pieces or chunk.finish_reason
-            ]
-            if choices:
-                yield b"".join(_event({**header, "choices": [choice], **extra}) for choice in choices)
+    for index, echo in enumerate(echoes):
+        if echo:
+            yield _event({**header, "choices": [_choice(index, [], None, False, echo)], **extra})
+    async for arrived in _generate(service, served, generations):
+        choices = [
+            _choice(index, chunk.pieces, _finish_reason(chunk), request.logprobs is not None)
+            for index, chunk in arrived
+            if chunk.pieces or chunk.finish_reason
+        ]
+        if choices:
+            yield b"".join(_event({**header, "choices": [choice], **extra}) for choice in choices)
     if include_usage:
         yield _event({**header, "choices": [], "usage": _usage(request, generations)})
     yield b"data: [DONE]\n\n"

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from polyseme.corpora.scripts import EAST_ASIAN
 from polyseme.server.endpoint import Endpoint, Service, as_list, encode_json, encode_rows
@@ -135,12 +136,11 @@ async def _likelihoods(service: Service, served: ServedModel, context: str, choi
 
     def run(pairs: Sequence[tuple[str, str]]) -> list[float]:
         scores = model.score([text for _, text in pairs], after=[before for before, _ in pairs])
-        return [score.nats for score in scores]
+        return [-score.nats for score in scores]
 
     rows = [(context, _with_space(context, choice)) for choice in choices]
-    nats = np.array(await service.run_batched(served, "choose", run, rows))
-    likelihoods = np.exp(nats.min() - nats)
-    return list((likelihoods / likelihoods.sum()).tolist())
+    log_likelihoods = await service.run_batched(served, "choose", run, rows)
+    return list(softmax(log_likelihoods).tolist())
 
 
 def _with_space(context: str, choice: str) -> str:

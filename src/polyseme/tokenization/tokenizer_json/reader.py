@@ -16,7 +16,7 @@ from pydantic_core import to_json
 
 from polyseme.errors import CheckpointError, DataError
 from polyseme.tokenization.json_files import read_json_object
-from polyseme.tokenization.tokenizer_json.component import Component, Count, Text, check_component, flatten
+from polyseme.tokenization.tokenizer_json.component import Component, Count, check_component, flatten
 from polyseme.tokenization.tokenizer_json.pipelines import (
     Decoder,
     Normalizer,
@@ -49,32 +49,12 @@ class AddedToken(Component):
     special: bool
 
 
-class Truncation(Component):
-    direction: Literal["Left", "Right"] = "Right"
-    max_length: Count
-    strategy: Literal["LongestFirst", "OnlyFirst", "OnlySecond"]
-    stride: Count
-
-
-class FixedPadding(Component):
-    Fixed: Count
-
-
-class Padding(Component):
-    strategy: Literal["BatchLongest"] | FixedPadding
-    direction: Literal["Left", "Right"]
-    pad_to_multiple_of: Count | None = None
-    pad_id: Count
-    pad_type_id: Count
-    pad_token: Text
-
-
 class TokenizerJson(Component):
     """The content of a tokenizer.json."""
 
     version: Literal["1.0"]
-    truncation: Truncation | None = None
-    padding: Padding | None = None
+    truncation: None = None  # Polyseme truncates and pads by itself, whatever the file has
+    padding: None = None
     added_tokens: Annotated[list[AddedToken], FailFast()] = Field(default_factory=list)
     normalizer: Normalizer | None = None
     pre_tokenizer: PreTokenizer | None = None
@@ -130,7 +110,7 @@ class TokenizerJson(Component):
 def read_tokenizer_json(path: Path) -> tokenizers.Tokenizer:
     """Check a tokenizer.json, and build the tokenizer that it describes."""
     try:
-        values = _with_model_type(read_json_object(path))
+        values = {**_with_model_type(read_json_object(path)), "truncation": None, "padding": None}
         check_component(TokenizerJson, values)
         backend: tokenizers.Tokenizer = call_library(tokenizers.Tokenizer.from_buffer, to_json(values))
         _check_ordinary_growth(backend)
