@@ -91,7 +91,7 @@ def make_score(
     tokens: Sequence[TokenScore] = (),
 ) -> Score:
     """A score from the nats of each direction, plus the spelling of OOV words."""
-    oov_nats = math.fsum(map(tokenizer.oov_model.nll, oov_words)) if oov_words else 0.0
+    oov_nats = tokenizer.oov_model.nll(*oov_words) if oov_words else 0.0
     directions = {direction: cost + oov_nats for direction, cost in nats.items()}
     return Score(
         kind=kind,
@@ -129,4 +129,4 @@ def oov_spelling_nats(tokenizer: Tokenizer, texts: Sequence[str]) -> float:
     """Cost of spelling all OOV words of some texts by the character model of the tokenizer."""
     encoded = zip(texts, tokenizer.encode_batch(texts, specials=False), strict=True)
     words = [word for text, tokens in encoded for word in find_oov_words(tokenizer, text, tokens.ids, tokens.offsets)]
-    return math.fsum(map(tokenizer.oov_model.nll, words)) if words else 0.0
+    return tokenizer.oov_model.nll(*words) if words else 0.0
