@@ -118,7 +118,11 @@ def write_page(page: Path, text: str) -> None:
 
 def main() -> None:
     parser, parse_args = arguments(__doc__, rounds=1, long_rounds=1)
-    parser.add_argument("--families", default=",".join(FAMILIES), help="comma-separated (default: all)")
+    parser.add_argument(
+        "--families",
+        default=",".join(name for name in FAMILIES if FAMILIES[name].has_vectors),
+        help="comma-separated (default: all)",
+    )
     parser.add_argument("--pretraining-budget", help="for each family (1000steps, 4000steps with --long)")
     parser.add_argument("--finetuning-budget", help="for each task (400steps, 2000steps with --long)")
     parser.add_argument("--parallel", type=int, default=1, help="number of families to train in parallel")

@@ -27,6 +27,7 @@ LINE = [
     "objectives",
     "learner",
     "static_embeddings",
+    "baselines",
     "families",
     "tasks",
     "training",

@@ -44,9 +44,9 @@ class Batch:
     bptt_length: int = 0  # tokens per chunk of truncated backpropagation through time; 0: the whole sequence
     length_ratio: float = 1.0  # length relative to the configured one; scales the learning rate
 
-    # ELMo
+    # ELMo and fastText
     backward_ids: Tensor | None = None  # (B, T) other sequences for the backward direction, in reading order
-    oov_characters: Tensor | None = None  # (N, C) of out-of-vocabulary words, whose ids start at V
+    oov_characters: Tensor | None = None  # (N, C), or vectors (N, D), of out-of-vocabulary words; their ids start at V
     sampled_candidates: SampledCandidates | None = None
 
     @classmethod

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from polyseme.baselines.ngram import Ngram, NgramLm, NgramLmConfig
 from polyseme.config import Config
 from polyseme.models.albert import Albert
 from polyseme.models.base import Encoder
@@ -25,18 +26,27 @@ from polyseme.objectives.masked_lm import MaskedLm, MaskedLmConfig
 from polyseme.objectives.next_sentence import NextSentence
 from polyseme.objectives.sentence_order import SentenceOrder
 from polyseme.objectives.translation import Translation, TranslationConfig
-from polyseme.static_embeddings.config import GloveConfig, SvdConfig, Word2vecConfig, WordClusterConfig
+from polyseme.static_embeddings.config import (
+    FastTextObjectiveConfig,
+    GloveConfig,
+    SvdConfig,
+    Word2vecConfig,
+    WordClusterConfig,
+)
 from polyseme.static_embeddings.encoder import StaticEmbedding
+from polyseme.static_embeddings.fasttext.encoder import FastText
 from polyseme.static_embeddings.onehot import OneHot, OneHotObjectiveConfig
 from polyseme.tokenization.config import SpecialTokens
 
 FAMILIES: dict[str, type[Encoder]] = {
+    "ngram": Ngram,
     "onehot": OneHot,
     "wordclass": StaticEmbedding,  # one-hot class vectors
     "svd": StaticEmbedding,
     "nnlm": Nnlm,
     "cbow": StaticEmbedding,
     "skipgram": StaticEmbedding,
+    "fasttext": FastText,
     "glove": StaticEmbedding,
     "elmo": Elmo,
     "ulmfit": Ulmfit,
@@ -80,6 +90,10 @@ OBJECTIVES: dict[str, tuple[type[Config], Callable[[Any, Encoder, SpecialTokens]
         FeedforwardLmConfig,
         lambda _, encoder, __: JointObjective({"causal_lm": FeedforwardLm(encoder)}),
     ),
+    "ngram": (
+        NgramLmConfig,
+        lambda _, encoder, specials: JointObjective({"causal_lm": NgramLm(encoder, specials)}),
+    ),
     "bidirectional_lm": (BidirectionalLmConfig, _bidirectional_lm),
     "awd_lm": (AwdLmConfig, lambda config, encoder, _: JointObjective({"causal_lm": AwdLm(config, encoder)})),
     "translation": (TranslationConfig, lambda *args: JointObjective({"translation": Translation(*args)})),
@@ -88,6 +102,7 @@ OBJECTIVES: dict[str, tuple[type[Config], Callable[[Any, Encoder, SpecialTokens]
     "svd": (SvdConfig, _no_objective),
     "cbow": (Word2vecConfig, _no_objective),
     "skipgram": (Word2vecConfig, _no_objective),
+    "fasttext": (FastTextObjectiveConfig, _no_objective),
     "glove": (GloveConfig, _no_objective),
 }
 

@@ -149,7 +149,6 @@ INVALID = {
     "a line with fewer numbers": (b"a 1 2 3\n\nb 3 4\nc 1 2 3\n", "line 3: not a word and 3 numbers"),
     "a truncated line": (b"a 1 2 3\nb 3 4 5\nc 1", "line 3: not a word and 3 numbers"),
     "a line of words": (b"a 1 2\nb 3 4\nc d e\n", "line 3: not a word and 2 numbers"),
-    "fastText with subwords": (b"\xba\x16\x4f\x2f" + bytes(100), r"a fastText model with subwords; use the \.vec"),
     "gzipped": (b"\x1f\x8b" + bytes(100), "gunzip"),
     "zipped": (b"PK\x03\x04" + bytes(100), "unzip"),
 }
@@ -338,6 +337,3 @@ def test_files_of_fasttext(tmp_path, corpus_file):
     read = read_word_vectors(tmp_path / "theirs.vec")
     assert read.words == [*theirs.words, UNKNOWN]
     np.testing.assert_allclose(read.read()[5], theirs.get_word_vector(theirs.words[5]), rtol=1e-4)
-    theirs.save_model(str(tmp_path / "theirs.bin"))
-    with pytest.raises(CheckpointError, match=r"a fastText model with subwords; use the \.vec"):
-        read_word_vectors(tmp_path / "theirs.bin")

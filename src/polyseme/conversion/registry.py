@@ -8,9 +8,11 @@ from pathlib import Path
 
 from polyseme.config import suggest_name
 from polyseme.conversion import (
+    arpa,
     cove_mtlstm,
     elmo_hdf5,
     fastai,
+    fasttext_bin,
     onnx_export,
     openai_gpt,
     transformers_pickle,
@@ -31,13 +33,16 @@ IMPORTERS: tuple[Importer, ...] = (  # the first that detects its format convert
     openai_gpt.IMPORTER,
     elmo_hdf5.IMPORTER,
     transformers_pickle.IMPORTER,
+    arpa.IMPORTER,
 )
 
 EXPORTERS: dict[str, Exporter] = {
     **onnx_export.EXPORTERS,
     **word_vector_files.EXPORTERS,
+    "arpa": arpa.EXPORTER,
     "bilm": elmo_hdf5.EXPORTER,
     "fastai": fastai.EXPORTER,
+    "fasttext": fasttext_bin.EXPORTER,
     "mtlstm": cove_mtlstm.EXPORTER,
 }
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from tokenizers import models
 
 from polyseme.arrays import Floats, Ids
@@ -25,11 +26,13 @@ from polyseme.conversion.formats import Exporter, Parity
 from polyseme.corpora.utf16_text import replace_surrogates
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.inference.model import LoadedModel
+from polyseme.static_embeddings.encoder import StaticEmbedding, StaticEmbeddingConfig
 from polyseme.system.atomic_io import atomic_file
 from polyseme.system.io_errors import readable
 from polyseme.tokenization.config import SpecialTokens, TokenizerConfig
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.tokenization.training import build_pipeline
+from polyseme.training.storage.model_dir import meta_device
 
 logger = logging.getLogger(__name__)
 
@@ -38,13 +41,13 @@ UNKNOWN = "<unk>"
 
 _BLOCK_WORDS = 10_000  # read at once, with at most …
 _BLOCK_VALUES = 250_000  # … values
-_MAX_WORD_BYTES = 1_000
+MAX_WORD_BYTES = 1_000
 _MAX_LINE_BYTES = 1 << 20  # 80,000 dimensions
 _SAMPLED_LINES = 100  # from which the width is determined
 _HEADER = re.compile(rb"(\d{1,12})[ \t](\d{1,6})[ \t\r]*(?:\n|\Z)")
 _NUMBER = re.compile(rb"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?(?:nan|inf|infinity)", re.IGNORECASE)
 _UNSUPPORTED = {
-    b"\xba\x16\x4f\x2f": "a fastText model with subwords; use the .vec file that belongs to it",
+    b"\\data\\": "an n-gram model in the ARPA format; convert it with polyseme import",
     b"\x1f\x8b": "compressed; decompress it with gunzip",
     b"PK\x03\x04": "compressed; decompress it with unzip",
 }
@@ -61,6 +64,13 @@ class WordVectors:
     width: int
     read: Callable[[], Floats]  # (N, D)
 
+    def build_encoder(self) -> StaticEmbedding:
+        """Read the vectors into an encoder."""
+        with meta_device():
+            encoder = StaticEmbedding(StaticEmbeddingConfig(vocab_size=len(self.words), width=self.width))
+        encoder.load_state_dict({"tokens.weight": torch.from_numpy(self.read())}, assign=True)
+        return encoder.eval()
+
 
 class WordListTokenizer(Tokenizer):
     """A word-level tokenizer of a list of words, built on first use because that takes seconds for a million."""
@@ -72,7 +82,8 @@ class WordListTokenizer(Tokenizer):
         if "backend" in vars(self):
             raise AttributeError(f"a tokenizer has no attribute {name!r}")
         text = "\n".join(self.words)
-        config = TokenizerConfig(kind="word", specials="plain", lowercase=text == text.lower())
+        lowercase = text == text.lower()
+        config = TokenizerConfig(kind="word", specials="plain", lowercase=lowercase, segmenter="auto")
         ids = {word: id for id, word in enumerate(self.words)}
         unknown = ids[UNKNOWN]  # also stands for an empty text
         backend = build_pipeline(config, models.WordLevel(ids, unk_token=UNKNOWN))
@@ -127,7 +138,7 @@ def _scan_binary(path: Path, content: mmap.mmap, start: int, count: int, width: 
     """The words of a binary file and the offsets of their vectors."""
     size = 4 * width
     # A word and its vector, or else the rest of the file.
-    entry = re.compile(rb"(?s)([^ ]{0,%d}+ ).{%d}|.+" % (_MAX_WORD_BYTES, size))
+    entry = re.compile(rb"(?s)([^ ]{0,%d}+ ).{%d}|.+" % (MAX_WORD_BYTES, size))
     entries: list[bytes] = entry.findall(content, start) if count * (size + 1) <= len(content) - start else []
     if entries and not entries[-1]:
         del entries[-1]  # the rest
@@ -139,7 +150,7 @@ def _scan_binary(path: Path, content: mmap.mmap, start: int, count: int, width: 
         )
     # Some programs write a line break after each vector.
     words = b"".join(entries).replace(b" \n", b" ").decode("utf-8", "replace").split(" ")[:-1]
-    words, first = _without_duplicates(path, words)
+    words, first = without_duplicates(path, words)
     return words, (ends - size)[first]
 
 
@@ -182,12 +193,12 @@ def _scan_text(
             "it may be truncated: download or export it again"
         )
     if not unique:
-        words, first = _without_duplicates(path, words)
+        words, first = without_duplicates(path, words)
         lines = lines.take(first)
     return words, partial(lines.blocks, _words_in_block(width))
 
 
-def _without_duplicates(path: Path, words: list[str]) -> tuple[list[str], Ids]:
+def without_duplicates(path: Path, words: list[str]) -> tuple[list[str], Ids]:
     """The distinct words and the index of the first occurrence of each."""
     if len(set(words)) == len(words):
         return words, np.arange(len(words))
@@ -237,11 +248,16 @@ def _write(model: LoadedModel, path: Path, texts: Sequence[str] | None, *, forma
     tokenizer, vectors = model.require_tokenizer(), model.space.vectors.cpu().numpy()
     if not vectors.shape[1]:
         raise ConfigError(f"a {model.family} model has no trained vectors to export; choose another model")
-    vocabulary = tokenizer.backend.get_vocab()
-    special_tokens = map(tokenizer.token, tokenizer.special_ids)
-    words = sorted(vocabulary.keys() - special_tokens, key=vocabulary.__getitem__)
-    write_word_vectors(path, words, vectors[[vocabulary[word] for word in words]], format)
+    words, ids = words_of(tokenizer)
+    write_word_vectors(path, words, vectors[ids], format)
     return path, None
+
+
+def words_of(tokenizer: Tokenizer) -> tuple[list[str], Ids]:
+    """The vocabulary without special tokens, in the order of the ids, and these."""
+    ids = {word: id for word, id in tokenizer.backend.get_vocab().items() if id not in tokenizer.special_ids}
+    words = sorted(ids, key=ids.__getitem__)
+    return words, np.array([ids[word] for word in words], np.int64)
 
 
 EXPORTERS = {

@@ -70,7 +70,7 @@ def score_pairs(
             points.append(0.5 if abs(margin) < _TOLERANCE else float(margin > 0))
             if good.num_oov + bad.num_oov == 0:
                 known_points.append(points[-1])
-        result = mean_result(pairs.name, points, metric="accuracy", num_items=len(points))
+        result = mean_result(pairs.name, points, metric="accuracy")
         by_set.append(replace(result, num_scored=len(known_points)))
         without_oov.append(mean_result(pairs.name, known_points, metric="accuracy, known words", num_items=len(points)))
     results = by_set.copy()

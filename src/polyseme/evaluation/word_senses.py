@@ -145,7 +145,7 @@ def score_pairs(model: LoadedModel, name: str, chosen: SenseSet, most: int, seed
 
     def accuracy(predicted: NDArray[np.bool_] | np.bool_, section: str) -> MetricResult:
         correct = (predicted == test_same).astype(float).tolist()
-        return mean_result(name, correct, metric="accuracy", section=section, num_items=len(test))
+        return mean_result(name, correct, metric="accuracy", section=section)
 
     yield accuracy(train_same.mean() >= 0.5, "majority")
     results, trained = [], []

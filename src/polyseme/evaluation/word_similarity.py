@@ -87,6 +87,7 @@ def score_words(
 
 
 def _score_pairs(space: EmbeddingSpace, words: WordSet) -> MetricResult:
+    space = space.with_oov_words(word for pair in words.sections[""] for word in pair)
     ids, known = _known(space, words.sections[""])
     gold, similarities = np.array(words.scores)[known], space.similarities(ids).cpu()
     return MetricResult(

@@ -23,8 +23,9 @@ _SCALES: dict[type, LikelihoodScale] = {BidirectionalLm: "bidirectional", Causal
 def capabilities_of(encoder: Encoder, objective: JointObjective, tokenizer: Tokenizer | None) -> frozenset[Capability]:
     """The verbs of a loaded model that work; without a tokenizer, none do.
 
-    `fill` needs a masked language model, `generate` (and scores of continuations) a language model that reads left to
-    right, `score` either of them, `translate` a decoder, `attention` attention weights, `predict` a fine-tuned task.
+    `embed`, `neighbours` and `senses` need a family with vectors, `fill` a masked language model, `generate` (and
+    scores of continuations) a language model that reads left to right, `score` either of the two, `translate` a
+    decoder, `attention` attention weights, `predict` a fine-tuned task.
     """
     if tokenizer is None:
         return frozenset()
@@ -34,6 +35,7 @@ def capabilities_of(encoder: Encoder, objective: JointObjective, tokenizer: Toke
 
     has_attention = any(isinstance(module, SelfAttention) for module in encoder.modules())
     optional: dict[Capability, bool] = {
+        **dict.fromkeys(("embed", "neighbours", "senses"), encoder.has_vectors),
         "score": likelihood_scale(objective) is not None,
         "fill": trained_with(MaskedLm),
         "generate": trained_with(CausalLm) and encoder.context != "right",
@@ -41,7 +43,7 @@ def capabilities_of(encoder: Encoder, objective: JointObjective, tokenizer: Toke
         "attention": trained_with(Translation) or has_attention,
         "predict": isinstance(objective, FineTuningObjective),
     }
-    return frozenset(["embed", "neighbours", "senses", *(name for name, works in optional.items() if works)])
+    return frozenset(name for name, works in optional.items() if works)
 
 
 def likelihood_scale(objective: JointObjective) -> LikelihoodScale | None:

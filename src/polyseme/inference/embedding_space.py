@@ -1,13 +1,15 @@
 """Nearest neighbours and analogies in the embedding of a model: layer 0 without position or context.
 
-This works for every family; a word has to be a single token.
+This works for every family; a word has to be a single token. Families that read the characters of words have vectors of
+out-of-vocabulary words as well.
 """
 
+import copy
 import difflib
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, Self, get_args
 
 import torch
 import torch.nn.functional as F
@@ -34,9 +36,10 @@ class Neighbour:
 
 
 class EmbeddingSpace:
-    """The vectors of a vocabulary."""
+    """The vectors of a vocabulary, and of some OOV words."""
 
     def __init__(self, encoder: Encoder, tokenizer: Tokenizer) -> None:
+        self.encoder = encoder
         self.tokenizer = tokenizer
         weight = encoder.tokens.weight
         if isinstance(weight, Tensor):
@@ -48,18 +51,38 @@ class EmbeddingSpace:
         words[list(tokenizer.backend.get_vocab().values())] = True  # the table may have more rows than tokens
         words[list(tokenizer.special_ids)] = False
         self.excluded = (~words).nonzero()[:, 0].to(self.vectors.device)
+        self.oov_ids: dict[str, int] = {}  # from V on
+        self.oov_vectors = self.vectors[:0]  # (N, D)
+
+    def with_oov_words(self, words: Iterable[str]) -> Self:
+        """The same space with vectors of OOV words, where the model computes them from characters."""
+        oov = [word for word in dict.fromkeys(words) if self.find(word) is None and self._is_unknown_token(word)]
+        if not oov:
+            return self
+        space = copy.copy(self)
+        characters = self.encoder.oov_characters([self.tokenizer.normalize(word) for word in oov])
+        assert characters is not None
+        device, first = self.vectors.device, len(self.vectors)
+        with torch.no_grad():
+            ids = torch.arange(first, first + len(oov), device=device)
+            space.oov_vectors = self.encoder.tokens(ids, characters.to(device))
+        # fastText has no vector of a word without n-grams.
+        space.oov_ids = {oov[index]: first + index for index in space.oov_vectors.any(1).nonzero()[:, 0].tolist()}
+        return space
 
     def neighbours(self, word: str, *, top: int = 10) -> list[Neighbour]:
         """The words with the largest cosine similarity."""
-        id = torch.tensor([[self.id(word)]])
-        return self._best(self._exclude(self._cosines(self.vectors[id[0]]), id), top)
+        space = self.with_oov_words([word])
+        id = torch.tensor([[space.id(word)]])
+        return self._best(self._exclude(self._cosines(space.rows(id[0])), id), top)
 
     def analogy(
         self, first: str, second: str, third: str, *, top: int = 10, method: AnalogyMethod = "3cosadd"
     ) -> list[Neighbour]:
         """The words that are to `third` as `second` is to `first`, these three excluded."""
-        question = torch.tensor([[self.id(word) for word in (first, second, third)]])
-        return self._best(self.answers(question, method=method), top)
+        space = self.with_oov_words((first, second, third))
+        question = torch.tensor([[space.id(word) for word in (first, second, third)]])
+        return self._best(space.answers(question, method=method), top)
 
     def similarities(self, pairs: Tensor) -> Tensor:
         """The cosine of pairs of ids (N, 2); 1 for the same word, even if its vector is zero."""
@@ -80,7 +103,16 @@ class EmbeddingSpace:
 
     def find(self, word: str) -> int | None:
         """The id of a word that is a single token, or None."""
-        return find_word(self.tokenizer, word)
+        return self.oov_ids[word] if word in self.oov_ids else find_word(self.tokenizer, word)
+
+    def rows(self, ids: Tensor) -> Tensor:
+        """The vectors (N, D) of ids, those of OOV words included."""
+        ids = ids.to(self.vectors.device)
+        if not self.oov_ids:
+            return self.vectors[ids]
+        is_oov = ids >= len(self.vectors)
+        oov = self.oov_vectors[(ids - len(self.vectors)).clamp_min(0)]
+        return torch.where(is_oov[:, None], oov, self.vectors[ids.masked_fill(is_oov, 0)])
 
     def id(self, word: str) -> int:
         """The id of a word; an error with similar spellings if it is not a single token."""
@@ -103,7 +135,12 @@ class EmbeddingSpace:
         return [one for one in dict.fromkeys(known) if one != word]
 
     def _unit_vectors(self, ids: Tensor) -> Iterable[Tensor]:
-        return (F.normalize(self.vectors[column], eps=_EPSILON) for column in ids.to(self.vectors.device).T)
+        return (F.normalize(self.rows(column), eps=_EPSILON) for column in ids.T)
+
+    def _is_unknown_token(self, word: str) -> bool:
+        """Whether a word is a single token that is not in the vocabulary, and the model reads its characters."""
+        ids = self.tokenizer.encode(word, specials=False).ids if self.encoder.uses_characters else []
+        return ids == [self.tokenizer.specials.unknown]
 
     def _cosines(self, vectors: Tensor) -> Tensor:
         """Cosines of vectors (N, D) with all words, (N, V)."""
@@ -111,7 +148,8 @@ class EmbeddingSpace:
 
     def _exclude(self, scores: Tensor, ids: Tensor) -> Tensor:
         """Scores (N, V) without the words of the question (N, …) and special tokens."""
-        scores.scatter_(1, ids.to(scores.device), -torch.inf)
+        questions, columns = (ids < scores.shape[1]).nonzero(as_tuple=True)  # without OOV words
+        scores[questions.to(scores.device), ids[questions, columns].to(scores.device)] = -torch.inf
         return scores.index_fill_(1, self.excluded, -torch.inf)
 
     def _best(self, scores: Tensor, top: int) -> list[Neighbour]:

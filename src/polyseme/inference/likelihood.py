@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from polyseme.arrays import Doubles, Flags
 from polyseme.corpora.sentence_splitting import split_sentences
@@ -22,6 +23,7 @@ from polyseme.objectives.bidirectional_lm import BidirectionalLm
 from polyseme.objectives.causal_lm import CausalLm
 from polyseme.tokenization.tokenizer import Tokenizer
 
+_MAX_LOGITS = 1 << 24
 TokenDetails = dict[tuple[int, int], tuple[float, Alternatives]]  # nats and alternatives by text and position
 
 
@@ -142,13 +144,19 @@ def _token_costs(
             costs, correct = head.token_nll(encoder, hidden, ids)
             texts = np.array([window.text for window in batch])[rows]
             if top is not None:
-                alternatives = top_alternatives(head.logits(encoder, hidden), top) if top else [()] * len(hidden)
+                alternatives = _alternatives(encoder, head, hidden, top) if top else [()] * len(hidden)
                 positions = np.concatenate([some.positions for some in targets]).tolist()
                 of_token = zip(costs.tolist(), alternatives, strict=True)
                 details[direction].update(zip(zip(texts.tolist(), positions, strict=True), of_token, strict=True))
             np.add.at(sums, texts, costs.double().cpu().numpy())
             np.logical_and.at(greedy, texts, correct.cpu().numpy())
     return nats, greedy, details
+
+
+def _alternatives(encoder: Encoder, head: CausalLm, hidden: Tensor, top: int) -> list[Alternatives]:
+    """The most probable tokens by hidden states (N, D), without holding all logits of a large vocabulary at once."""
+    parts = torch.split(hidden, max(1, _MAX_LOGITS // encoder.config.vocab_size))
+    return [one for part in parts for one in top_alternatives(head.logits(encoder, part), top)]
 
 
 def _token_scores(text: int, request: ScoringRequest, details: Mapping[Direction, TokenDetails]) -> list[TokenScore]:

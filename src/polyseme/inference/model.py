@@ -76,7 +76,7 @@ class LoadedModel:
             >>> dict(zip(encoding.tokens, encoding.layers[-1]))["bank"].shape
             (128,)
         """
-        return encode_texts(self.encoder, self.require_tokenizer(), texts)
+        return encode_texts(self._vector_encoder, self.require_tokenizer(), texts)
 
     def embed(self, texts: Sequence[str], *, pool: Pool = "mean", layer: int = -1) -> Floats:
         """Return one vector per text.
@@ -102,7 +102,7 @@ class LoadedModel:
         self, texts: Sequence[str], *, pool: Pool = "mean", layer: int = -1
     ) -> tuple[Floats, list[int]]:
         """Return the vectors of `embed` and the number of tokens of each text."""
-        return embed_texts(self.encoder, self.require_tokenizer(), texts, pool=pool, layer=layer)
+        return embed_texts(self._vector_encoder, self.require_tokenizer(), texts, pool=pool, layer=layer)
 
     def fill(self, text: str, *, top: int = 5) -> list[list[MaskPrediction]]:
         """Predict the masked tokens of a text.
@@ -358,7 +358,16 @@ class LoadedModel:
     @cached_property
     def space(self) -> EmbeddingSpace:
         """The vectors of the vocabulary in layer 0."""
-        return EmbeddingSpace(self.encoder, self.require_tokenizer())
+        return EmbeddingSpace(self._vector_encoder, self.require_tokenizer())
+
+    @property
+    def _vector_encoder(self) -> Encoder:
+        """The encoder, or an error where its layers are not vectors."""
+        if not self.encoder.has_vectors:
+            raise ConfigError(
+                f"{self.folder} is an {self.family} model, which has no vectors; use it to score and generate text"
+            )
+        return self.encoder
 
     def require_tokenizer(self) -> Tokenizer:
         """The tokenizer, or an error where the model cannot read text."""

@@ -46,6 +46,7 @@ class Encoder(nn.Module):
     context: Context  # which other tokens the vector of a token may depend on
     input_format: InputFormat = "bi_encoder"  # two texts as one sequence, with delimiter tokens, or separately
     unlimited_length: ClassVar[bool] = False  # no weight limits the sequence length; `max_length` is a default only
+    has_vectors: ClassVar[bool] = True  # its layers are representations, which texts can be compared by
     uses_characters: ClassVar[bool] = False  # reads the characters of words, so that none is out of vocabulary
     classifier: ClassVar[Classifier] = "linear"  # head of text-level tasks when all weights are fine-tuned
     hf_mapping: ClassVar[HfMapping | None] = None  # names in transformers, where the family exists there
@@ -72,7 +73,7 @@ class Encoder(nn.Module):
         """Store the characters of all tokens, in families that use them."""
 
     def oov_characters(self, words: Sequence[str]) -> Tensor | None:
-        """Character ids (N, C) of out-of-vocabulary words, in families that use them."""
+        """Character ids (N, C) or vectors (N, D) of out-of-vocabulary words, in families that read characters."""
         return None
 
     def forward(self, batch: Batch, state: State | None = None) -> Encoded:

@@ -20,6 +20,7 @@ class ObjectiveConfig(Config):
 
     by_gradient: ClassVar[bool] = True  # trained by gradient descent; otherwise by a compiled trainer
     full_batch: ClassVar[bool] = False  # each step uses the whole corpus
+    single_step: ClassVar[bool] = False  # training is complete after one step, whatever the budget
     uses_parallel_text: ClassVar[bool] = False  # the corpus consists of sentence pairs
     deterministic_threads: ClassVar[bool] = True  # several threads give the same result in every run
 

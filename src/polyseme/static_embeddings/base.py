@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,11 +26,20 @@ def token_counts(tokens: Integers, vocab_size: int) -> Ids:
     return counts
 
 
+class Subwords(NamedTuple):
+    """The character n-grams of words, hashed into buckets, and the vectors of these."""
+
+    vectors: Floats  # (buckets, D)
+    buckets: Integers  # of all n-grams, word by word
+    starts: Integers  # (V + 1,), of each word
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingInputs:
     """The arguments of a static trainer."""
 
     vectors: Floats  # (V, D), written by the trainer
+    subwords: Subwords | None = None  # fastText's; their vectors are written as well
     is_word: Flags  # (V,), false for special tokens
     source: TokenSource  # the corpus and the number of tokens per step
     schedule: StepSchedule

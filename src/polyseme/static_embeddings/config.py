@@ -85,14 +85,43 @@ class WordClusterConfig(StaticObjectiveConfig):
         return self.method == "exchange"  # Brown clustering adds each word once
 
 
-class Word2vecConfig(StaticObjectiveConfig):
-    """Skip-gram or CBOW, with negative sampling or hierarchical softmax."""
+class PredictionConfig(StaticObjectiveConfig):
+    """Prediction of a word from its window, or of the window from the word, by logistic regression."""
 
     deterministic_threads = False  # they update the vectors without locks
-    trainer = "word2vec:Word2vecTrainer"
-    kind: Literal["skipgram", "cbow"] = "skipgram"
+
     window: int = Field(5, ge=1, le=1000)  # the largest number of words to either side; sampled anew for each position
     softmax: Literal["negative", "hierarchical"] = "negative"
     negatives: int = Field(5, ge=1, le=1000)  # negative samples per target
     smoothing: float = Field(0.75, gt=0, le=1)  # exponent of the unigram counts that negatives are sampled from
     subsample: float = Field(1e-3, ge=0, le=1)  # words of a higher relative frequency are downsampled; 0: none
+
+    @property
+    def is_cbow(self) -> bool:
+        """Whether words are predicted from the mean of their window, as by CBOW."""
+        raise NotImplementedError
+
+
+class Word2vecConfig(PredictionConfig):
+    """Skip-gram or CBOW, with negative sampling or hierarchical softmax."""
+
+    trainer = "word2vec:Word2vecTrainer"
+    kind: Literal["skipgram", "cbow"] = "skipgram"
+
+    @property
+    def is_cbow(self) -> bool:
+        return self.kind == "cbow"
+
+
+class FastTextObjectiveConfig(PredictionConfig):
+    """Skip-gram or CBOW over words with character n-grams."""
+
+    trainer = "fasttext.trainer:FastTextTrainer"
+    kind: Literal["fasttext"] = "fasttext"
+    architecture: Literal["skipgram", "cbow"] = "skipgram"
+    smoothing: float = Field(0.5, gt=0, le=1)  # exponent of the unigram counts that negatives are sampled from
+    subsample: float = Field(1e-4, ge=0, le=1)  # words of a higher relative frequency are downsampled; 0: none
+
+    @property
+    def is_cbow(self) -> bool:
+        return self.architecture == "cbow"

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from polyseme.arrays import Floats, Integers
 from polyseme.objectives.sources import TokenSource
 from polyseme.static_embeddings.base import StaticTrainer, TrainingInputs
-from polyseme.static_embeddings.config import Word2vecConfig
+from polyseme.static_embeddings.config import PredictionConfig
 from polyseme.static_embeddings.huffman import HuffmanTree, build_huffman_tree
 from polyseme.static_embeddings.jit_rng import HALF, lcg_next, prefetch, randint
 from polyseme.static_embeddings.sampling import alias_table, keep_probabilities
@@ -30,7 +30,7 @@ from polyseme.static_embeddings.word2vec_kernels import WindowPair, allocate_scr
 from polyseme.system.jit import jit
 
 _SHARD = 10_000  # tokens between two updates of the learning rate, as in the original code
-_MAX_SENTENCE = 1000  # words; longer sentences are split, as in the original code
+MAX_SENTENCE = 1000  # words; longer sentences are split, as in the original code
 _MIN_LEARNING_RATE = 1e-4  # at the end, relative to the initial one
 _MEASURE_EVERY = np.uint64(32)  # the training loss is computed for one window of this many
 
@@ -40,7 +40,7 @@ _LOWER_HALF = np.uint64(0xFFFFFFFF)
 class Word2vecTrainer(StaticTrainer):
     """Reads the corpus sequentially, epoch after epoch, with a linearly decaying learning rate."""
 
-    def __init__(self, config: Word2vecConfig, inputs: TrainingInputs) -> None:
+    def __init__(self, config: PredictionConfig, inputs: TrainingInputs) -> None:
         super().__init__(config, inputs)
         counts = inputs.word_counts()
         self.keep = (keep_probabilities(counts, config.subsample) * 2.0**32).astype(np.uint64)
@@ -76,17 +76,9 @@ class Word2vecTrainer(StaticTrainer):
         def run_shard(shard: tuple[int, int, int]) -> tuple[float, int]:
             position, first, last = shard
             seeds = np.random.SeedSequence([self.inputs.seed, position])
-            return _train(
+            return self._train_shard(
                 read_only(source.store.tokens),
                 read_only(source.store.sentences[first : last + 1]),
-                self.keep,
-                self.config.window,
-                self.config.kind == "cbow",
-                self.negative_table,
-                self.config.negatives,
-                self.tree,
-                self.inputs.vectors,
-                self.outputs,
                 np.float32(0.0 if validation else self._learning_rate_at(position)),
                 np.uint64(1) if validation else _MEASURE_EVERY,
                 seeds.generate_state(1, np.uint64)[0],
@@ -95,6 +87,26 @@ class Word2vecTrainer(StaticTrainer):
         with ThreadPoolExecutor(self.inputs.num_threads) as pool:
             losses, counts = zip(*pool.map(run_shard, shards(source.store.sentences, begin, end)), strict=True)
         return {self.config.kind: sum(losses) / max(1, sum(counts))}
+
+    def _train_shard(
+        self, tokens: Integers, bounds: Integers, learning_rate: np.float32, measure_every: np.uint64, rng: np.uint64
+    ) -> tuple[float, int]:
+        """Train on some sentences; return the summed loss of the measured windows and their number of predictions."""
+        return _train(
+            tokens,
+            bounds,
+            self.keep,
+            self.config.window,
+            self.config.is_cbow,
+            self.negative_table,
+            self.config.negatives,
+            self.tree,
+            self.inputs.vectors,
+            self.outputs,
+            learning_rate,
+            measure_every,
+            rng,
+        )
 
 
 def shards(sentences: Integers, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
@@ -133,13 +145,13 @@ def _train(
     max_targets = max(tree.longest, num_negatives + 1)
     windows = allocate_windows(window, max_targets)
     scratch = allocate_scratch(2 * window, max_targets, vectors.shape[1])
-    sentence = np.empty(_MAX_SENTENCE, np.int64)
+    sentence = np.empty(MAX_SENTENCE, np.int64)
     loss, count, num_windows = 0.0, 0, 0
     for number in range(len(bounds) - 1):
         position, end = bounds[number], bounds[number + 1]
         while position < end:
             length = 0
-            while position < end and length < _MAX_SENTENCE:
+            while position < end and length < MAX_SENTENCE:
                 word = tokens[position]
                 position += 1
                 rng = lcg_next(rng)
@@ -158,7 +170,7 @@ def _train(
                 if num_words == 0:
                     continue
                 windows.num_words[index] = num_words
-                rng = _set_targets(windows, index, sentence[center], negative_table, num_negatives, tree, rng)
+                rng = set_targets(windows, index, sentence[center], negative_table, num_negatives, tree, rng)
                 for target in range(windows.num_targets[index]):
                     prefetch(outputs, windows.targets[index, target])
                 num_windows += 1
@@ -176,7 +188,7 @@ def _train(
 
 
 @jit
-def _set_targets(
+def set_targets(
     windows: WindowPair,
     index: int,
     center: int,

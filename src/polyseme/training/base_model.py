@@ -67,6 +67,8 @@ class BaseModel:
             raise ConfigError(
                 f"{self.family} embeddings cannot be adapted; pretrain new ones on the old and the new text"
             )
+        if not self.encoder.has_vectors:
+            raise ConfigError(f"{self.family} models cannot be adapted; pretrain a new one on the old and the new text")
         if self.recipe and not isinstance(self.recipe, Recipe):
             original = self.recipe.training.base_model
             raise ConfigError(

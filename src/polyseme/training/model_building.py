@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from polyseme.baselines.ngram import NgramLm, NgramLmConfig, NgramTrainer
 from polyseme.datasets.token_store import TokenStore
 from polyseme.families import FAMILIES, build_objective
 from polyseme.learner import Learner
@@ -13,6 +14,7 @@ from polyseme.objectives.joint import JointObjective
 from polyseme.objectives.sources import TokenSource
 from polyseme.objectives.translation import Translation
 from polyseme.static_embeddings.base import TrainingInputs
+from polyseme.static_embeddings.fasttext.encoder import FastText
 from polyseme.system.hardware import num_cores
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.optimization.gradient_learner import GradientLearner
@@ -51,6 +53,7 @@ def build_learner(
     is_word[list(tokenizer.special_ids)] = False
     inputs = TrainingInputs(
         vectors=encoder.tokens.weight.detach().numpy(),
+        subwords=encoder.subwords(tokenizer) if isinstance(encoder, FastText) else None,
         is_word=is_word,
         source=source,
         schedule=config.step_schedule,
@@ -58,5 +61,9 @@ def build_learner(
         seed=config.seed,
         num_threads=config.threads or num_cores(),
     )
+    if isinstance(recipe.objective, NgramLmConfig):
+        (head,) = objective.parts
+        assert isinstance(head, NgramLm)
+        return NgramTrainer(recipe.objective, inputs, encoder, head)
     trainer: Learner = recipe.objective.build_trainer(inputs)
     return trainer

@@ -249,6 +249,8 @@ class PretrainingSession(TrainingSession):
         return CONFIG, WEIGHTS, RECIPE, *SAVED_TOKENIZER, *extra_files
 
     def _steps_of_budget(self, budget: Budget, *, text_fraction: float = 1.0) -> int | None:
+        if self.recipe.objective.single_step:
+            return 1
         tokens = round(self.source.store.num_tokens / text_fraction)
         return budget.steps(tokens_per_step=self.source.num_rows * self.source.length, tokens_per_epoch=tokens)
 

@@ -14,7 +14,7 @@ from polyseme.training.recipes.recipe import Recipe
 _VERBS = {
     "masked_lm": "fill",
     "translation": "translate",
-    **dict.fromkeys(("causal_lm", "feedforward_lm", "bidirectional_lm", "awd_lm"), "generate"),
+    **dict.fromkeys(("causal_lm", "feedforward_lm", "bidirectional_lm", "awd_lm", "ngram"), "generate"),
 }
 _PLACEHOLDERS = {"fill": f"TEXT WITH {MASK}", "translate": "TEXT", "generate": "PROMPT", "neighbours": "WORD"}
 _MAX_WORDS, _PROMPT_WORDS = 20, 3  # of a text, of a prompt
