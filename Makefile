@@ -46,7 +46,7 @@ clean: ## remove the virtual environment, demo runs and caches
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[serve,search]'
 	touch $@
 
 .venv/developing: .venv/bin/python pyproject.toml constraints.txt

@@ -15,11 +15,11 @@ from polyseme.conversion.formats import Parity
 from polyseme.conversion.registry import export_model
 from polyseme.datasets.labelled_files import read_examples
 from polyseme.errors import ConfigError
+from polyseme.evaluation.passages import SearchResult, read_passages, search_vectors
 from polyseme.evaluation.prompting.ask import AskConfig, ask
 from polyseme.evaluation.results import MetricResult
 from polyseme.evaluation.suites import SuiteConfig, run_suite
 from polyseme.inference.model import LoadedModel
-from polyseme.objectives.translation import Translation
 from polyseme.tokenization.config import SpecialTokens
 from polyseme.training.storage.manifest import write_manifest
 from polyseme.training.storage.model_dir import CONFIG, WEIGHTS, write_model
@@ -46,9 +46,7 @@ class Pretrained(LoadedModel):
             >>> attention = ps.load("runs/bert").attention("The bank of the river was steep.")
             >>> html = attention.page()
         """
-        head = next((part for part in self.objective.parts if isinstance(part, Translation)), None)
-        names = {"model": str(self.folder), "family": self.family}
-        return compute_attention(self.encoder, self.require_tokenizer(), text, pair, head=head, **names)
+        return compute_attention(self, text, pair)
 
     def senses(
         self,
@@ -120,10 +118,11 @@ class Pretrained(LoadedModel):
         Args:
             data: A file or folder with the data of the suite.
             suite: words (word similarity and analogies in layer 0), likelihood (bits per character of documents),
-                minimal-pairs (grammatical acceptability, as BLiMP), senses (word sense disambiguation, or WiC), prompts
-                (zero-shot and few-shot prompting), or translation (BLEU).
+                minimal-pairs (grammatical acceptability, as BLiMP), senses (word sense disambiguation, or WiC),
+                retrieval (a folder of the BEIR format, or text to derive queries from; beside BM25), prompts (zero-shot
+                and few-shot prompting), or translation (BLEU).
             **settings: `most` (maximum number of items of each set; 0 for all), `seed`; for prompts `shots`,
-                `examples` and `language`; for analogies `method`.
+                `examples` and `language`; for analogies `method`; for retrieval `split`.
 
         Returns:
             Metrics with their standard errors and the number of items that the vocabulary covers.
@@ -151,6 +150,35 @@ class Pretrained(LoadedModel):
             >>> answer, = model.ask(["What do bakers sell?"], task="choose", choices=("bread", "money"))
         """
         return [reply.answer for reply in ask(self, texts, AskConfig.parse(settings, group="ask"))]
+
+    def search(
+        self,
+        queries: Sequence[str],
+        corpus: str | Path | Sequence[str],
+        *,
+        top: int = 10,
+        whole_documents: bool = False,
+    ) -> list[list[SearchResult]]:
+        """Search a corpus by the cosine similarity of vectors.
+
+        Args:
+            queries: Texts to search for.
+            corpus: A file, a folder, a pattern or a built-in sample, whose documents are split into passages; or a list
+                of texts. Their vectors are cached on disk.
+            top: Number of results for each query.
+            whole_documents: Search documents as a whole instead of passages of about a paragraph.
+
+        Returns:
+            For each query the best texts with their cosines, the best first.
+
+        Example:
+            >>> import polyseme as ps
+            >>> model = ps.load("runs/skipgram")
+            >>> results, = model.search(["how rivers change their course"], "text/", top=3)
+            >>> best = results[0].text
+        """
+        texts = read_passages(corpus, whole_documents=whole_documents)
+        return search_vectors(self, queries, texts, top=top)
 
     def score_task(
         self, data: str | Path, *, task: str | None = None, columns: Mapping[str, str] | None = None
@@ -203,8 +231,8 @@ class Pretrained(LoadedModel):
         Args:
             path: A new or empty folder; for word vectors, a file.
             to: onnx or int8 (graphs for onnxruntime); word2vec, word2vec-text or glove (word vectors: layer 0 without
-                special tokens); bilm, fastai or mtlstm (weights of an ELMo, ULMFiT or CoVe as their authors' programs
-                read them).
+                special tokens); arpa (n-grams, with the tokenizer beside them); bilm, fastai or mtlstm (weights of an
+                ELMo, ULMFiT or CoVe as their authors' programs read them).
             texts: Texts on which the vectors of a graph are compared with the model's; by default a built-in sample.
 
         Returns:

@@ -13,7 +13,7 @@ import typer
 
 from polyseme.cli.analysis import attention, evaluate, probe, senses
 from polyseme.cli.data import check, phrases, sample, show, train
-from polyseme.cli.inference import analogy, ask, embed, fill, generate, neighbours, predict, score, translate
+from polyseme.cli.inference import analogy, ask, embed, fill, generate, neighbours, predict, score, search, translate
 from polyseme.cli.models import doctor, export, import_, info, serve
 from polyseme.cli.other_tools import advise
 from polyseme.cli.training import adapt, compare, finetune, pretrain
@@ -26,7 +26,7 @@ ParserError: type[Exception] = UsageError.__bases__[0]
 # Modules, each with the command of its name, in the order of --help.
 COMMANDS = (
     *(pretrain, adapt, finetune, predict),
-    *(fill, generate, ask, translate, score, embed, neighbours, analogy),
+    *(fill, generate, ask, translate, score, embed, search, neighbours, analogy),
     *(attention, senses, probe, evaluate, compare),
     *(serve, import_, export, info, doctor, sample),
 )

@@ -13,6 +13,7 @@ from polyseme.evaluation.minimal_pairs import read_pairs, score_pairs
 from polyseme.evaluation.perplexity import read_documents, score_documents
 from polyseme.evaluation.prompting.few_shot import score_prompts
 from polyseme.evaluation.results import MetricResult
+from polyseme.evaluation.retrieval import evaluate_retrieval, read_retrieval_sets
 from polyseme.evaluation.word_senses import score_senses
 from polyseme.evaluation.word_similarity import read_sets, score_words
 from polyseme.inference.model import LoadedModel
@@ -26,20 +27,13 @@ class SuiteConfig(Config):
     shots: int = Field(0, ge=0)  # prompts: solved examples before each question
     examples: str = ""  # prompts: file with the solved examples; default: the evaluated file
     language: Literal["auto", "en", "zh"] = "auto"  # prompts: language of the templates; auto: detected
+    split: Literal["train", "dev", "test"] = "test"  # retrieval: whose queries are evaluated
     seed: int = Field(0, ge=0)
-
-
-def _words(model: LoadedModel, data: Path, config: SuiteConfig) -> list[MetricResult]:
-    return score_words(model.space, read_sets(data), method=config.method)
 
 
 def _translation(model: LoadedModel, data: Path, config: SuiteConfig) -> list[MetricResult]:
     model.translate([])  # fails early for a model that cannot translate
     return [score_translations(data, model.translate)]
-
-
-def _senses(model: LoadedModel, data: Path, config: SuiteConfig) -> list[MetricResult]:
-    return score_senses(model, data, most=config.most, seed=config.seed)
 
 
 def _likelihood(model: LoadedModel, data: Path, config: SuiteConfig) -> list[MetricResult]:
@@ -59,11 +53,17 @@ def _prompts(model: LoadedModel, data: Path, config: SuiteConfig) -> list[Metric
     return score_prompts(model, data, **options)
 
 
+def _retrieval(model: LoadedModel, data: Path, config: SuiteConfig) -> list[MetricResult]:
+    sets = read_retrieval_sets(data, split=config.split, most=config.most, seed=config.seed)
+    return [result for one in sets for result in evaluate_retrieval(model.embed, one)]
+
+
 SUITES: dict[str, Callable[[LoadedModel, Path, SuiteConfig], list[MetricResult]]] = {
     "likelihood": _likelihood,
-    "words": _words,
-    "senses": _senses,
+    "words": lambda model, data, config: score_words(model.space, read_sets(data), method=config.method),
+    "senses": lambda model, data, config: score_senses(model, data, most=config.most, seed=config.seed),
     "minimal-pairs": _minimal_pairs,
+    "retrieval": _retrieval,
     "prompts": _prompts,
     "translation": _translation,
 }

@@ -18,6 +18,7 @@ def evaluate(
         typer.Option(
             help="task: a fine-tuned model on a labelled file. likelihood: bits per character. words: word similarity "
             "and analogies. senses: word sense disambiguation, by layer. minimal-pairs: grammatical acceptability. "
+            "retrieval: search with labelled or derived queries, beside BM25. "
             "prompts: zero-shot and few-shot prompting. translation: BLEU."
         ),
     ] = None,
@@ -28,6 +29,7 @@ def evaluate(
     shots: Annotated[int, typer.Option(min=0, help="Few-shot examples in each prompt.")] = 0,
     examples: Annotated[str, typer.Option(help="File of few-shot examples; by default those of --data.")] = "",
     language: Annotated[str, typer.Option(help="Language of the prompt template: en, zh, or auto.")] = "auto",
+    split: Annotated[str, typer.Option(help="Retrieval: train, dev or test queries.")] = "test",
     seed: Annotated[int, typer.Option(min=0, help="Random seed for sampling items.")] = 0,
     chart: Annotated[Path | None, typer.Option(help="Chart (.svg) of the metrics with their standard errors.")] = None,
     json: Json = False,
@@ -40,6 +42,8 @@ def evaluate(
     separated by tabs; ': name' starts a section of analogies, four words per line. minimal-pairs: rows with
     sentence_good and sentence_bad, as in BLiMP. translation: a table with the columns source and target. senses: a
     folder with WORD.train.tsv and WORD.test.tsv (text, index, sense), or with train.tsv and test.tsv of pairs (WiC).
+    retrieval: a folder of the BEIR format (corpus.jsonl, queries.jsonl, qrels/test.tsv), or text to derive queries
+    from.
 
     prompts: a causal language model is prompted with the items of a file: text (predict its last word), context,
     choices and answer, source and target, text and summary, or SQuAD's JSON. docs/evaluation.md documents the metrics.
@@ -51,6 +55,7 @@ def evaluate(
       polyseme evaluate runs/bert --suite senses --data coarsewsd --most 500
       polyseme evaluate runs/gpt2 --suite likelihood --data 'test/*.txt'
       polyseme evaluate runs/bert --suite minimal-pairs --data blimp --most 100 --chart blimp.svg
+      polyseme evaluate runs/skipgram --suite retrieval --data scifact
       polyseme evaluate runs/gpt2 --suite prompts --data questions.jsonl --shots 4
       polyseme evaluate runs/en-de --suite translation --data test.tsv
     """
@@ -67,8 +72,8 @@ def evaluate(
         suggest("predict {} FILE", model)
         return
     with spinner("evaluating"):
-        options = {"most": most, "shots": shots, "examples": examples, "language": language, "seed": seed}
-        results = loaded.evaluate(data, suite=suite or "words", method=method, **options)
+        options = {"most": most, "shots": shots, "examples": examples, "language": language, "split": split}
+        results = loaded.evaluate(data, suite=suite or "words", method=method, seed=seed, **options)
     if chart is not None:
         from polyseme.evaluation.chart import draw_metrics
 
