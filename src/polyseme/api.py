@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -19,9 +20,10 @@ from polyseme.loading import load
 from polyseme.pretrained import Pretrained
 from polyseme.system.hardware import keep_freed_memory
 from polyseme.system.signals import graceful_shutdown
+from polyseme.tasks.tfidf import FAMILY as TFIDF
 from polyseme.training.base_model import BaseModel
 from polyseme.training.data_pipeline import Paths, Texts, list_paths, sized_recipe
-from polyseme.training.finetuning import FineTuningSession
+from polyseme.training.finetuning import FineTuningScores, FineTuningSession
 from polyseme.training.labelled_data import Files, name_tasks
 from polyseme.training.pretrained_embeddings import PretrainedEmbeddings
 from polyseme.training.pretraining import PretrainingSession
@@ -31,6 +33,9 @@ from polyseme.training.resources import measure_size
 from polyseme.training.resuming import changed_budget
 from polyseme.training.session import TrainingSession, Watch
 from polyseme.training.sweep import SweepRun, parse_label_counts, plan_sweep, summarize
+from polyseme.training.tfidf import TfidfSession
+
+logger = logging.getLogger(__name__)
 
 Labels = int | str | Sequence[int]
 
@@ -66,8 +71,8 @@ def pretrain(
     """Pretrain a model on raw text.
 
     Args:
-        family: onehot, wordclass, svd, nnlm, cbow, skipgram, glove, cove, elmo, ulmfit, transformer, bert, mbert,
-            roberta, albert, ernie, gpt or gpt2.
+        family: ngram, onehot, wordclass, svd, nnlm, cbow, skipgram, fasttext, glove, cove, elmo, ulmfit, transformer,
+            bert, mbert, roberta, albert, ernie, gpt or gpt2.
         out: Directory of the run, new or empty. It becomes a model directory.
         corpus: Files, folders, patterns or a built-in sample (docstrings, town); plain text, jsonl, csv, tsv or
             parquet, also compressed. A mapping gives the text of each language. A translation model reads tables with
@@ -242,7 +247,8 @@ def finetune(
     """Fine-tune a model on labelled data, for one task or for several at once.
 
     Args:
-        model: Directory of a model, Polyseme's or transformers', "hf:NAME", or a file of word vectors.
+        model: Directory of a model, Polyseme's or transformers', "hf:NAME", or a file of word vectors; or "tfidf", the
+            baseline: a linear model on TF-IDF features, without pretraining.
         out: Directory of the run, new or empty.
         train: Labelled file (tsv, csv, jsonl, parquet, CoNLL or SQuAD); a mapping by task name for multi-task training.
         dev: Validation file, or files by task name; they select the best checkpoint and stop training early.
@@ -251,7 +257,8 @@ def finetune(
             BiLSTM; Peters et al., 2018); gradual (gradual unfreezing; Howard and Ruder, 2018); cvt (cross-view
             training; Clark et al., 2018).
         unlabelled: Sentences without labels, for cvt; by default the examples that `labels` leaves over.
-        budget: Training budget, such as 3epochs, 90s, 10m or 500steps; more epochs for fewer examples by default.
+        budget: Training budget, such as 3epochs, 90s, 10m or 500steps; by default until the dev score converges, within
+            a bound of 30 epochs of up to 800 examples, and fewer epochs of more examples.
         labels: Number of training examples; several, as in "100,300,1000,all", train a learning curve.
         seeds: Number of runs with different seeds, whose mean and standard deviation are written to summary.json.
         seed: The first seed.
@@ -273,6 +280,8 @@ def finetune(
     runs = plan_finetuning_runs(out, labels=labels, seeds=seeds, seed=seed)
     for session in open_finetuning(runs=runs, **given):
         _run(session)
+        if FineTuningScores.read(session.folder).converged is False:
+            logger.warning("%s has not converged: the dev score still improved; give a longer budget", session.folder)
     if len(runs) > 1:
         summarize(Path(out), runs)
     return load(runs[-1].folder)
@@ -289,7 +298,7 @@ def plan_finetuning_runs(out: str | Path, *, labels: Labels = "all", seeds: int 
 
 def open_finetuning(
     model: str | Path, runs: Sequence[SweepRun], *, resume: bool = False, **given: Any
-) -> Iterator[FineTuningSession]:
+) -> Iterator[FineTuningSession | TfidfSession]:
     """Start or resume the runs of `finetune` that are not finished, one after another.
 
     Args:
@@ -312,15 +321,21 @@ def open_finetuning(
         else:
             if not options["train"]:
                 raise ConfigError("finetune needs training data; name a labelled file with --train")
-            base = base or open_base_model(model)
             columns = dict(options["columns"] or {})
             kinds, train, dev = name_tasks(options["task"], options["train"], options["dev"], columns)
-            data = {"train": train, "dev": dev, "unlabelled": str(options["unlabelled"] or ""), "columns": columns}
+            data = {"train": train, "dev": dev, "columns": columns, "num_labels": run.num_labels}
+            if model == TFIDF:
+                fitting = TfidfSession.open(options, kinds, data, run.folder)
+                fitting.command = _command_line(finetune, model, options)
+                if not fitting.is_done:
+                    yield fitting
+                continue
+            base = base or open_base_model(model)
             values = plan_finetuning(
                 base,
                 kinds,
                 options["settings"],
-                data={**data, "num_labels": run.num_labels},
+                data={**data, "unlabelled": str(options["unlabelled"] or "")},
                 finetuning={"method": options["method"]},
                 training=_budget_and_seed(options),
             )
@@ -382,7 +397,7 @@ def _with_defaults(function: Callable[..., Any], options: Mapping[str, Any]) -> 
     return bound.arguments
 
 
-def _run(session: TrainingSession) -> Path:
+def _run(session: TrainingSession | TfidfSession) -> Path:
     with graceful_shutdown() as shutdown:
         for _ in session.steps():
             if shutdown.signal:

@@ -1,23 +1,28 @@
 """Loading of models: directories of Polyseme and transformers, and files of word vectors."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
-
-import torch
+from typing import Any, NoReturn, Self
 
 from polyseme.config import did_you_mean
+from polyseme.conversion.fasttext_bin import FastTextFile, is_fasttext, read_fasttext
 from polyseme.conversion.registry import TOKENIZER_FILES, check_loadable
 from polyseme.conversion.word_vector_files import WordListTokenizer, WordVectors, read_word_vectors
+from polyseme.datasets.labelled_files import parse_examples
+from polyseme.datasets.records import Example
 from polyseme.errors import CheckpointError, ConfigError
 from polyseme.families import build_objective
+from polyseme.inference.capabilities import Capability
 from polyseme.layers.linear import quantize
 from polyseme.models.base import Encoder
 from polyseme.objectives.joint import JointObjective
 from polyseme.pretrained import Pretrained
-from polyseme.static_embeddings.encoder import StaticEmbedding, StaticEmbeddingConfig
+from polyseme.static_embeddings.encoder import StaticEmbedding
 from polyseme.system.hardware import keep_freed_memory
-from polyseme.tasks import FineTuningObjective, build_finetuning_objective
+from polyseme.tasks import TASKS, FineTuningObjective, build_finetuning_objective
+from polyseme.tasks.tfidf import FAMILY as TFIDF
+from polyseme.tasks.tfidf import TfidfTask
 from polyseme.tokenization.config import SpecialTokens
 from polyseme.tokenization.tokenizer import Tokenizer
 from polyseme.training.finetuning import FineTuningScores, read_labels
@@ -26,7 +31,8 @@ from polyseme.training.recipes.presets import read_preset
 from polyseme.training.recipes.recipe import RECIPE, Recipe, parse_objective
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.manifest import find_changes, verify_directory
-from polyseme.training.storage.model_dir import WEIGHTS, ModelFiles, meta_device, open_model
+from polyseme.training.storage.model_dir import CONFIG, WEIGHTS, ModelFiles, meta_device, open_model, read_record
+from polyseme.training.storage.tfidf_dir import TfidfModelConfig, is_tfidf, read_tfidf
 
 _WEIGHT_TYPES = ("float32", "int8")
 # Stands in for a missing tokenizer, so that the heads load all the same.
@@ -36,12 +42,12 @@ _NO_TOKENIZER = SpecialTokens(pad=0, unknown=0, start=0, separator=0, mask=0, en
 class WordVectorModel(Pretrained):
     """A model from a file of word vectors; the encoder is built on first use: it copies the vectors."""
 
-    vectors: WordVectors
+    vectors: WordVectors | FastTextFile
 
     @classmethod
     def open(cls, path: Path) -> Self:
         """Read the words of a file, and where their vectors are."""
-        vectors = read_word_vectors(path)
+        vectors: WordVectors | FastTextFile = read_fasttext(path) if is_fasttext(path) else read_word_vectors(path)
         model = cls.__new__(cls)
         fields = {"folder": path, "family": vectors.family, "objective": JointObjective({}), "recipe": None}
         vars(model).update(fields, tokenizer=WordListTokenizer(vectors.words), vectors=vectors)
@@ -49,11 +55,40 @@ class WordVectorModel(Pretrained):
 
     @cached_property
     def encoder(self) -> StaticEmbedding:
-        with meta_device():
-            config = StaticEmbeddingConfig(vocab_size=len(self.vectors.words), width=self.vectors.width)
-            encoder = StaticEmbedding(config)
-        encoder.load_state_dict({"tokens.weight": torch.from_numpy(self.vectors.read())}, assign=True)
-        return encoder.eval()
+        return self.vectors.build_encoder()
+
+
+class TfidfModel(Pretrained):
+    """The TF-IDF baseline, fitted to a task: it predicts, and has neither encoder nor tokenizer."""
+
+    capabilities = frozenset[Capability](("predict",))
+    task: TfidfTask
+
+    @classmethod
+    def open(cls, folder: Path) -> Self:
+        """Read a model directory."""
+        model = cls.__new__(cls)
+        fields = {"folder": folder, "family": TFIDF, "objective": JointObjective({}), "tokenizer": None, "recipe": None}
+        vars(model).update(fields, task=read_tfidf(folder))
+        return model
+
+    @property
+    def encoder(self) -> NoReturn:
+        raise ConfigError(f"{self.folder} is a {TFIDF} model, which can only predict; use a pretrained model")
+
+    def require_tokenizer(self) -> Tokenizer:
+        return self.encoder  # an error
+
+    @property
+    def tasks(self) -> dict[str, Any]:
+        return {self.task.name: self.task}
+
+    def example_type(self, task: str | None = None) -> type[Example]:
+        self._find_task(task)
+        return TASKS[self.task.config.kind].Example
+
+    def predict(self, rows: Sequence[Any], *, task: str | None = None) -> list[Any]:
+        return self.task.predict(parse_examples(self.example_type(task), rows))
 
 
 def load(path: str | Path, *, weights: str = "float32", verify: bool = True) -> Pretrained:
@@ -85,7 +120,7 @@ def load(path: str | Path, *, weights: str = "float32", verify: bool = True) -> 
         raise CheckpointError(f"{folder} does not exist{hint or '; check the path'}")
     model = WordVectorModel.open(folder) if folder.is_file() else _open_directory(folder, verify)
     if weights == "int8":
-        if model.encoder.uses_characters:
+        if model.encoder.uses_characters or not model.encoder.has_vectors:
             raise ConfigError(f"{model.family} models cannot be quantized to int8; load with float32 weights")
         quantize(model.encoder)
     return model
@@ -93,6 +128,8 @@ def load(path: str | Path, *, weights: str = "float32", verify: bool = True) -> 
 
 def _open_directory(folder: Path, verify: bool) -> Pretrained:
     verify_directory(folder, hashes=verify)
+    if is_tfidf(folder):
+        return TfidfModel.open(folder)
     recipe = read_recipe(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
         raise CheckpointError(f"{folder} is an unfinished run; resume it with polyseme {recipe.started_by} --resume")
@@ -156,6 +193,8 @@ def describe(folder: Path, *, verify: bool = True) -> dict[str, Any]:
         return _describe_encoder(folder, model.family, model.encoder)
     if verify:
         verify_directory(folder)
+    if is_tfidf(folder):
+        return _describe_tfidf(folder)
     recipe = read_recipe(folder) if (folder / RECIPE).exists() else None
     if recipe and not (folder / WEIGHTS).exists():
         return {"folder": str(folder), "family": recipe.family, "state": "unfinished", "recipe": recipe.dump()}
@@ -182,6 +221,24 @@ def describe(folder: Path, *, verify: bool = True) -> dict[str, Any]:
         scores = FineTuningScores.read(folder)
         facts |= {"dev": scores.dev, "layers": scores.layers}
     return facts
+
+
+def _describe_tfidf(folder: Path) -> dict[str, Any]:
+    config, task = read_record(TfidfModelConfig, folder / CONFIG), read_tfidf(folder)
+    return {
+        "folder": str(folder),
+        "family": TFIDF,
+        "state": "finished",
+        "context": "none",
+        "parameters": task.model.weights.size + task.model.biases.size,
+        "terms": len(task.features.terms),
+        "changed": list(find_changes(folder)),
+        "features": config.features.model_dump(),
+        "inverse_regularization": config.inverse_regularization,
+        "train": config.data.train,
+        "tasks": {task.name: task.config.model_dump(mode="json")},
+        "dev": FineTuningScores.read(folder).dev,
+    }
 
 
 def _describe_encoder(path: Path, family: str, encoder: Encoder) -> dict[str, Any]:

@@ -99,7 +99,7 @@ BEFORE_TRAINING = {
     "an unknown family": (pretrain(*CORPUS, family="brt"), "'brt' is not a family; did you mean bert?"),
     "a family like none": (
         pretrain(*CORPUS, family="xyz"),
-        "choose one of albert, bert, cbow, cove, elmo, ernie, glove",
+        "choose one of albert, bert, cbow, cove, elmo, ernie, fasttext, glove",
     ),
     "an unknown size": (pretrain(*CORPUS, "--size", "smal"), "did you mean small?"),
     "an unknown setting": (

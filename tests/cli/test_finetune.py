@@ -56,11 +56,14 @@ def read(path):
 
 
 def test_a_run_and_its_scores(finetune, polyseme, files, tmp_path):
-    ended = finetune(budget="30steps")
+    ended = finetune(budget="60steps")
     assert ended.code == 0 and ended.out == ""
     scores = read(tmp_path / "out" / SCORES)
     assert scores["dev"]["accuracy"] > 0.9
-    assert "out: 48 examples of classify; bert with" in ended.err and "30 steps of 8 examples (30steps)" in ended.err
+    assert (
+        "out: 48 examples of classify; bert with" in ended.err
+        and "at most 60 steps of 8 examples (60steps)" in ended.err
+    )
     assert f"best checkpoint: step {scores['step']}, dev accuracy" in ended.err
     assert ended.err.endswith("polyseme predict out FILE\n")
 
@@ -76,7 +79,7 @@ def test_a_run_and_its_scores(finetune, polyseme, files, tmp_path):
 
 
 def test_scalar_mix_weights_are_printed(finetune, polyseme, tmp_path):
-    ended = finetune("--method", "mix")
+    ended = finetune("--method", "mix", "--set", "finetuning.head_initialization=random", budget="60steps")
     shares = read(tmp_path / "out" / SCORES)["layers"]["classify"]
     mix = ps.load(tmp_path / "out").tasks["classify"].features.mix
     assert shares == pytest.approx(mix.layer_weights.tolist(), abs=1e-4) and sum(shares) == pytest.approx(1, abs=1e-3)

@@ -17,6 +17,7 @@ COMMANDS = [
     ["translate"],
     ["score"],
     ["embed"],
+    ["search"],
     ["neighbours"],
     ["analogy"],
     ["attention"],

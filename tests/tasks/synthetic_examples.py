@@ -18,8 +18,8 @@ from polyseme.training.optimization.optimizer_config import TrainingConfig
 from polyseme.training.recipes.recipe import Recipe
 
 KINDS = ("classify", "pair", "similarity", "choice", "tag", "span")
-# One of each file; the others differ in nothing that a task could see.
-DIFFERENT = [name for name in FAMILIES if name not in ("wordclass", "svd", "cbow", "glove", "mbert")]
+# One of each file with vectors; the others differ in nothing that a task could see.
+DIFFERENT = [name for name in FAMILIES if name not in ("ngram", "wordclass", "svd", "cbow", "glove", "mbert")]
 # One of each way to read; on the town, all of them learn.
 SOME = ("bert", "gpt", "elmo", "cove", "skipgram")
 FILLERS = ("the", "old", "man", "saw", "a", "small", "house", "near", "river", "with", "two", "large", "trees")

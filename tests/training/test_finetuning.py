@@ -113,7 +113,10 @@ def test_finetuned_model_reloads_with_the_same_predictions(models, files, tmp_pa
     assert model.score_task(files / "dev.tsv") == pytest.approx(
         {k: v for k, v in scores["dev"].items() if k != "selection_metric"}
     )
-    assert [answer.label for answer in model.predict(["the old river", "new money"])] == ["nature", "bank"]
+    assert [answer.label for answer in model.predict(["every old river mill", "new money barn year"])] == [
+        "nature",
+        "bank",
+    ]
     assert json.loads((tmp_path / "out" / LABELS).read_text())["classify"]["labels"] == ["bank", "nature"]
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["id2label"] == {"0": "bank", "1": "nature"}
@@ -153,7 +156,7 @@ def test_base_model_is_not_needed_to_resume(begin, models, files, tmp_path):
 
 def test_best_checkpoint_is_written(begin, models, files, tmp_path, monkeypatch):
     session = begin(models / "bert", files, tmp_path / "out", "training.evaluate_every=3")
-    scores = iter([0.5, 0.9, 0.6, 0.7])
+    scores = iter([0.4, 0.5, 0.9, 0.6, 0.7])
     monkeypatch.setattr(session, "evaluate", lambda: {"selection_metric": next(scores)})
     best = None
     for progress in session.steps():
@@ -165,15 +168,96 @@ def test_best_checkpoint_is_written(begin, models, files, tmp_path, monkeypatch)
 
 
 def test_early_stopping(begin, models, files, tmp_path, monkeypatch):
+    monkeypatch.setattr("polyseme.training.finetuning._MIN_STEPS", 8)
     session = begin(models / "bert", files, tmp_path / "out", "training.evaluate_every=2", patience=2)
-    scores = iter([0.5, 0.9, 0.6, 0.9, 1.0])
+    scores = iter([0.4, 0.5, 0.9, 0.6, 0.9, 1.0])
     monkeypatch.setattr(session, "evaluate", lambda: {"selection_metric": next(scores)})
     assert [progress.step.number for progress in session.steps()] == list(range(1, 9))
     session.run.close()
     again = FineTuningSession.resume(tmp_path / "out")
-    assert again.validation_scores == [0.5, 0.9, 0.6, 0.9]
+    assert again.validation_scores == [0.4, 0.5, 0.9, 0.6, 0.9]
     assert not list(again.steps())  # nor does it resume
     again.run.close()
+
+
+def test_validation_at_the_start(begin, models, files, tmp_path):
+    """The linear probe is validated first, and kept if training does not improve on it."""
+    settings = "training.learning_rate=0.5", "training.evaluate_every=4", "finetuning.linear_path=true"
+    session = begin(models / "bert", files, tmp_path / "out", *settings)
+    initial = session.evaluate()["selection_metric"]
+    before = copy.deepcopy(weights_of(session))
+    train(session)
+    assert [row["step"] for row in read_history(tmp_path / "out") if "dev" in row] == [0, 4, 8, 12]
+    assert session.validation_scores[0] == initial > max(session.validation_scores[1:])
+    session.finish()
+    scores = json.loads((tmp_path / "out" / SCORES).read_text())
+    assert scores["step"] == 0 and scores["initial"] == scores["dev"]["selection_metric"] == initial
+    assert all(torch.equal(weight, weights_of(session)[name]) for name, weight in before.items())
+
+
+def test_resume_before_the_first_validation_is_exact(begin, models, files, tmp_path):
+    """A process that was killed between the first checkpoint and the first validation loses nothing."""
+    whole = train(begin(models / "bert", files, tmp_path / "whole"))
+    begin(models / "bert", files, tmp_path / "killed").run.close()
+    resumed = train(FineTuningSession.resume(tmp_path / "killed"))
+    assert resumed.validation_scores == whole.validation_scores and len(whole.validation_scores) == 7
+    whole.finish()
+    resumed.finish()
+    assert (tmp_path / "killed" / SCORES).read_text() == (tmp_path / "whole" / SCORES).read_text()
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize(
+    ("scores", "converged"),
+    [
+        ([0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97], False),
+        ([0.5, 0.9], False),  # too few validations
+        ([0.5, 0.9, 0.8, 0.9, 0.7, 0.9, 0.9], True),
+        ([0.5, 0.6, 0.9, 0.9, 0.91, 0.91, 0.91], True),  # within the standard error of 32 examples
+    ],
+)
+def test_convergence(begin, models, files, tmp_path, monkeypatch, scores, converged):
+    session = begin(models / "bert", files, tmp_path / "out", f"training.num_evaluations={len(scores) - 1}")
+    found = iter(scores)
+    monkeypatch.setattr(session, "evaluate", lambda: {"selection_metric": next(found)})
+    train(session).finish()
+    assert json.loads((tmp_path / "out" / SCORES).read_text())["converged"] is converged
+
+
+def test_one_epoch_does_not_converge(models, files, tmp_path, caplog):
+    given = {"train": files / "train.tsv", "dev": files / "dev.tsv", "budget": "1epochs"}
+    settings = (*FAST, "training.evaluate_every=4", "finetuning.head_initialization=random")
+    ps.finetune(models / "bert", out=tmp_path / "out", settings=settings, **given)
+    assert not json.loads((tmp_path / "out" / SCORES).read_text())["converged"]
+    assert "not converged" in caplog.text
+
+
+def test_convergence_without_dev_data(models, files, tmp_path, caplog):
+    ps.finetune(models / "bert", train=files / "train.tsv", out=tmp_path / "out", budget="2steps", settings=FAST)
+    assert json.loads((tmp_path / "out" / SCORES).read_text())["converged"] is None
+    assert "not converged" not in caplog.text
+
+
+def test_models_that_transformers_knows_have_no_linear_path(begin, models, files, tmp_path):
+    def has_path(name, *settings, **rest):
+        session = begin(models / "bert", files, tmp_path / name, *settings, **rest)
+        (task,) = session.objective.tasks.values()
+        return task.linear_path is not None
+
+    assert not has_path("full") and not has_path("gradual", method="gradual")
+    assert has_path("frozen", method="frozen") and has_path("chosen", "finetuning.linear_path=true")
+    model = ps.finetune(
+        models / "bert",
+        train=files / "train.tsv",
+        out=tmp_path / "out",
+        budget="2steps",
+        method="frozen",
+        settings=FAST,
+    )
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["architectures"] == []
+    again, texts = ps.load(tmp_path / "out"), ["the old river", "new money"]
+    assert [a.probabilities for a in again.predict(texts)] == [a.probabilities for a in model.predict(texts)]
 
 
 def test_random_initialization(begin, models, files, tmp_path):
@@ -194,6 +278,7 @@ def test_balanced_class_weights(begin, models, files, tmp_path):
 
 
 def test_early_stopping_waits_for_unfreezing(begin, models, files, tmp_path, monkeypatch):
+    monkeypatch.setattr("polyseme.training.finetuning._MIN_STEPS", 0)
     settings = "training.evaluate_every=1", "training.unfreeze_every=3"
     session = begin(models / "bert", files, tmp_path / "out", *settings, method="gradual", patience=1)
     monkeypatch.setattr(session, "evaluate", lambda: {"selection_metric": 0.5})
@@ -466,7 +551,7 @@ def test_finetuned_model_can_be_finetuned_but_not_adapted(models, files, corpus_
 def test_history(begin, models, files, tmp_path):
     train(begin(models / "bert", files, tmp_path / "out", "training.evaluate_every=4")).finish()
     validations = [row for row in read_history(tmp_path / "out") if "dev" in row]
-    assert [row["step"] for row in validations] == [4, 8, 12]
+    assert [row["step"] for row in validations] == [0, 4, 8, 12]
     assert {"accuracy", "macro_f1", "matthews", "selection_metric"} == set(validations[0]["dev"])
     best = load_checkpoint(tmp_path / "out" / CHECKPOINTS, best=True)
     assert -best[1].dev_loss == max(row["dev"]["selection_metric"] for row in validations)

@@ -14,6 +14,7 @@ from polyseme.tasks.base import Task
 from polyseme.tasks.config import FineTuningConfig, TaskConfig
 from polyseme.tasks.cross_view import UNLABELLED, CrossView
 from polyseme.tasks.finetuning import AuxiliaryLm, FineTuningObjective
+from polyseme.tasks.networks.linear_path import LinearPath
 from polyseme.tasks.spec import TaskSpec
 
 __all__ = [
@@ -101,4 +102,9 @@ def build_finetuning_objective(
     if config.method == "cvt":
         return CrossView(tasks, config, encoder)
     parts = {name: TASKS[task.kind].Head(name, task, config, encoder) for name, task in tasks.items()}
+    for name, part in parts.items():
+        probe = TASKS[tasks[name].kind].probe
+        # The mean of two texts in one sequence does not compare them.
+        if config.linear_path and probe and (probe.inputs != "pair" or encoder.input_format == "bi_encoder"):
+            part.linear_path = LinearPath(probe.inputs, encoder, part.num_scores, config.dropout)
     return FineTuningObjective(parts, config, encoder)

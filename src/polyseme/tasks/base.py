@@ -18,6 +18,8 @@ from polyseme.tasks.config import FineTuningConfig
 from polyseme.tasks.inputs.dataset import Instance, TaskDataset
 from polyseme.tasks.inputs.input_formatter import InputFormatter
 from polyseme.tasks.networks.features import BiLstm, Features, ScalarMixLstm, TopLayer
+from polyseme.tasks.networks.heads import AnyHead
+from polyseme.tasks.networks.linear_path import LinearPath
 
 ExampleT = TypeVar("ExampleT", bound=Example)
 Prediction = TypeVar("Prediction")
@@ -29,11 +31,14 @@ class Task(Objective, Generic[ExampleT, Prediction]):
     selection_metric: ClassVar[str]  # the score by which the better of two models is selected
     hf_class: ClassVar[str] = ""  # the class in transformers, such as TokenClassification; "" if it has none
     class_weights: Sequence[float] = ()  # of the cross-entropy; by default all equal
+    head: AnyHead
+    num_scores: int  # per instance or token
 
     def __init__(self, name: str, config: FineTuningConfig, encoder: Encoder, features: Features | None = None) -> None:
         super().__init__()
         self.name = name
         self.features = features or _features(config, encoder)
+        self.linear_path: LinearPath | None = None
         self.chunk = config.chunk if config.method == "gradual" else 0
 
     def read(self, formatter: InputFormatter, examples: Sequence[ExampleT], *, num_rows: int) -> TaskDataset:
@@ -57,6 +62,11 @@ class Task(Objective, Generic[ExampleT, Prediction]):
         return LossOutput(losses={self.name: loss}, correct={} if correct is None else {self.name: correct})
 
     def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
+        """Compute the scores of each instance, (instances, …)."""
+        scores = self.head_scores(encoder, encoded, batch)
+        return scores if self.linear_path is None else scores + self.linear_path(encoded)
+
+    def head_scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
         """Compute the output of the head for each instance, (instances, …)."""
         raise NotImplementedError
 

@@ -74,7 +74,8 @@ class TextClassification(TextTask[ClassExample, ClassPrediction]):
         probabilities = dict(zip(self.labels, scores[0].softmax(-1).tolist(), strict=True))
         return ClassPrediction(label=max(probabilities, key=probabilities.__getitem__), probabilities=probabilities)
 
-    def score(self, predicted: Sequence[ClassPrediction], gold: Sequence[ClassExample]) -> dict[str, float]:
+    @staticmethod
+    def score(predicted: Sequence[ClassPrediction], gold: Sequence[ClassExample]) -> dict[str, float]:
         expected, found = [example.label for example in gold], [prediction.label for prediction in predicted]
         metrics = {"accuracy": accuracy, "macro_f1": macro_f1, "matthews": matthews}
         return {name: metric(expected, found) for name, metric in metrics.items()}

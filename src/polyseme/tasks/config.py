@@ -38,6 +38,9 @@ class FineTuningConfig(Config):
     # Two texts: as one sequence where the family can, or encoded separately (Reimers and Gurevych, 2019).
     text_pairs: Literal["cross_encoder", "bi_encoder"] = "cross_encoder"
     initialization: Literal["pretrained", "random"] = "pretrained"  # random: the same network without pretraining
+    # Where training starts: with the head at the solution of a linear probe (Kumar et al., 2022), or at random.
+    head_initialization: Literal["probe", "random"] = "probe"
+    linear_path: bool = False  # add a linear function of the mean vectors of all layers to the scores of the head
     patience: int = Field(4, ge=0)  # early stopping: validations without improvement; 0: never
 
     @field_validator("method", mode="before")

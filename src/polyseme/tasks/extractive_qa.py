@@ -116,7 +116,8 @@ class ExtractiveQa(Task[SpanExample, AnswerPrediction]):
         self.config = config
         width, bi_encoder = self.features.width, encoder.input_format == "bi_encoder"
         self.question = nn.Linear(self.features.pooled_width, width) if bi_encoder else None
-        self.head = Head(width if self.question is None else 3 * width, 2, dropout=finetuning.dropout)
+        self.num_scores = 2
+        self.head = Head(width if self.question is None else 3 * width, self.num_scores, dropout=finetuning.dropout)
 
     def instances(self, formatter: InputFormatter, examples: Sequence[SpanExample]) -> list[PassageInstance]:
         texts = list(dict.fromkeys(text for example in examples for text in example.texts))
@@ -152,7 +153,7 @@ class ExtractiveQa(Task[SpanExample, AnswerPrediction]):
             label = positions if known else (IGNORED, IGNORED)
             yield PassageInstance(example=number, rows=[*separate, row], label=label, windows=windows)
 
-    def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
+    def head_scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
         tokens, mask = self.features(encoded), batch.mask
         if self.question is not None:
             pooled = _normalize(self.features.pool_rows(encoder, encoded, tokens)[0::2])

@@ -63,14 +63,15 @@ class MultipleChoice(TextTask[ChoiceExample, ChoicePrediction]):
     def target(self, example: ChoiceExample) -> int:
         return example.answer
 
-    def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
+    def head_scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
         return self.head(self.vectors(encoder, encoded, batch))[..., 0]  # type: ignore[no-any-return]
 
     def decode(self, instances: Sequence[Instance], scores: Sequence[Tensor]) -> ChoicePrediction:
         probabilities = tuple(scores[0].softmax(-1).tolist())
         return ChoicePrediction(choice=probabilities.index(max(probabilities)), probabilities=probabilities)
 
-    def score(self, predicted: Sequence[ChoicePrediction], gold: Sequence[ChoiceExample]) -> dict[str, float]:
+    @staticmethod
+    def score(predicted: Sequence[ChoicePrediction], gold: Sequence[ChoiceExample]) -> dict[str, float]:
         return {"accuracy": accuracy((e.answer for e in gold), (prediction.choice for prediction in predicted))}
 
 

@@ -102,7 +102,8 @@ class SequenceLabelling(Task[TagExample, TagPrediction]):
     ) -> None:
         super().__init__(name, finetuning, encoder, features)
         self.labels = {label: number for number, label in enumerate(config.labels)}
-        self.head = Head(self.features.width, len(config.labels), dropout=finetuning.dropout)
+        self.num_scores = len(config.labels)
+        self.head = Head(self.features.width, self.num_scores, dropout=finetuning.dropout)
 
     @property
     def selection_metric(self) -> str:  # type: ignore[override]
@@ -134,7 +135,7 @@ class SequenceLabelling(Task[TagExample, TagPrediction]):
                 example=number, rows=[row], label=label, words=example.spans[part], positions=positions
             )
 
-    def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
+    def head_scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
         return self.head(self.features(encoded))  # type: ignore[no-any-return]
 
     def compare(self, scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from polyseme.batch import Batch, Encoded
@@ -12,7 +11,8 @@ from polyseme.tasks.config import FineTuningConfig
 from polyseme.tasks.inputs.dataset import Instance
 from polyseme.tasks.inputs.input_formatter import InputFormatter
 from polyseme.tasks.networks.bcn import BiattentiveNetwork
-from polyseme.tasks.networks.heads import BatchNormHead, Head, MaxoutHead
+from polyseme.tasks.networks.heads import AnyHead, BatchNormHead, Head, MaxoutHead
+from polyseme.tasks.networks.linear_path import compare_vectors
 
 
 class TextTask(Task[ExampleT, Prediction]):
@@ -25,11 +25,10 @@ class TextTask(Task[ExampleT, Prediction]):
         if encoder.classifier == "biattentive" and config.method in ("full", "frozen"):
             features = BiattentiveNetwork(encoder, config.width, config.dropout, num_texts=num_texts)
         super().__init__(name, config, encoder, features)
+        self.num_scores = num_scores
         self.head = self._build_head(config, encoder, num_scores, num_texts)
 
-    def _build_head(
-        self, config: FineTuningConfig, encoder: Encoder, num_scores: int, num_texts: int
-    ) -> Head | MaxoutHead | BatchNormHead:
+    def _build_head(self, config: FineTuningConfig, encoder: Encoder, num_scores: int, num_texts: int) -> AnyHead:
         width, inner_width = self.features.pooled_width, 0
         if isinstance(self.features, BiattentiveNetwork):
             return MaxoutHead(width, num_scores, dropout=config.dropout)
@@ -57,7 +56,7 @@ class TextTask(Task[ExampleT, Prediction]):
         """Return the label of an example as a number, or IGNORED."""
         raise NotImplementedError
 
-    def scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
+    def head_scores(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
         return self.head(self.vectors(encoder, encoded, batch).sum(1))  # type: ignore[no-any-return]
 
     def vectors(self, encoder: Encoder, encoded: Encoded, batch: Batch) -> Tensor:
@@ -69,6 +68,4 @@ class TextTask(Task[ExampleT, Prediction]):
         rows = rows.view(-1, batch.rows_per_example, rows.shape[-1])
         if batch.rows_per_example == 1 or encoder.input_format != "bi_encoder":
             return rows
-        # u, v, |u - v| and u · v (Mou et al., 2016; Conneau et al., 2017).
-        left, right = rows[:, :1], rows[:, 1:]
-        return torch.cat([left.expand_as(right), right, (left - right).abs(), left * right], -1)
+        return compare_vectors(rows[:, :1], rows[:, 1:])

@@ -79,7 +79,8 @@ class TextSimilarity(TextTask[SimilarityExample, SimilarityPrediction]):
     def decode(self, instances: Sequence[Instance], scores: Sequence[Tensor]) -> SimilarityPrediction:
         return SimilarityPrediction(score=self.mean + self.deviation * scores[0].item())
 
-    def score(self, predicted: Sequence[SimilarityPrediction], gold: Sequence[SimilarityExample]) -> dict[str, float]:
+    @staticmethod
+    def score(predicted: Sequence[SimilarityPrediction], gold: Sequence[SimilarityExample]) -> dict[str, float]:
         expected, found = [example.score for example in gold], [prediction.score for prediction in predicted]
         # Correlations of constant scores are undefined, and count as 0.
         return {"pearson": pearson(expected, found) or 0.0, "spearman": spearman(expected, found) or 0.0}

@@ -3,9 +3,10 @@
 import dataclasses
 import json
 import logging
+import math
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,9 +18,11 @@ from polyseme.config import Config
 from polyseme.datasets.builtin import absolute_path
 from polyseme.errors import CheckpointError, ConfigError, DataError
 from polyseme.families import FAMILIES
+from polyseme.learner import Step
 from polyseme.models.base import Encoder
 from polyseme.system.atomic_io import write_file
-from polyseme.tasks import FineTuningObjective, TaskConfig, build_finetuning_objective
+from polyseme.tasks import FineTuningObjective, Task, TaskConfig, build_finetuning_objective, task_spec
+from polyseme.tasks.head_initialization import STRENGTHS, has_linear_output, initialize_head
 from polyseme.tasks.inputs.dataset import TaskDataset
 from polyseme.tasks.inputs.input_formatter import InputFormatter, add_delimiters
 from polyseme.tokenization.tokenizer import Tokenizer
@@ -31,7 +34,7 @@ from polyseme.training.optimization.optimizer_config import TrainingConfig
 from polyseme.training.recipes.finetune_recipe import FineTuningRecipe, LabelledDataConfig, epochs_for, parse_tasks
 from polyseme.training.recipes.recipe import RECIPE
 from polyseme.training.resources import fit_into_time, measured_seconds
-from polyseme.training.session import TrainingSession, Watch
+from polyseme.training.session import Progress, TrainingSession, Watch
 from polyseme.training.storage.model_card import write_finetuned_card
 from polyseme.training.storage.model_dir import CONFIG, WEIGHTS, read_json, read_record, write_model
 from polyseme.training.storage.run_dir import SAVED_TOKENIZER, RunDirectory, check_unused
@@ -46,6 +49,10 @@ _DEV_BATCH_SIZE = 64
 _DEV_BATCHES = 32  # per validation and task, at most; all at the end
 _NUM_TIMED_STEPS = 40  # at most
 _FEW_STEPS = 10
+_MIN_STEPS = 100  # before early stopping; the first steps rarely improve on a linear probe
+_PATIENCE = 4  # validations from which convergence is judged without early stopping
+_PROBE_SHARE = 1 / 20  # of a time budget, to encode training examples for probes, and as much for their selection
+_START = Step(number=0, tokens=0, seconds=0.0, learning_rate=0.0, losses={})
 
 
 class FineTuningScores(Config):
@@ -57,6 +64,8 @@ class FineTuningScores(Config):
     examples: int = Field(ge=1)  # that the model was trained on
     dev: dict[str, float]  # metrics on all dev data; none without
     layers: dict[str, list[float]]  # weights of the scalar mix, by task
+    initial: float | None = None  # the selection metric at step 0
+    converged: bool | None = None  # whether the selection metric stopped improving; None without dev data
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -128,7 +137,9 @@ class FineTuningSession(TrainingSession):
         bi_encoder = recipe.finetuning.text_pairs == "bi_encoder"  # needs no delimiters
         tokenizer = base.tokenizer if bi_encoder else add_delimiters(encoder, base.tokenizer)
         session = cls(dataclasses.replace(recipe, model=encoder.config), tokenizer, encoder, labelled)
-        session._fix_steps()
+        started = time.perf_counter()
+        session._initialize_heads()
+        session._fix_steps(spent=time.perf_counter() - started)
         session.run = RunDirectory.create(out, session.recipe, session.tokenizer, first=session.learner)
         return session
 
@@ -154,6 +165,33 @@ class FineTuningSession(TrainingSession):
         """The selection metric at each validation, in order."""
         return [-validation.loss for validation in self.run.validations]
 
+    def _initialize_heads(self) -> None:
+        """Start each head at the linear probe that is best on dev data."""
+        config, budget = self.recipe.finetuning, Budget.parse(self.recipe.training.budget)
+        if config.head_initialization != "probe" or config.method == "cvt":
+            return
+        seconds = _PROBE_SHARE * budget.amount / len(self.objective.tasks) if budget.unit == "seconds" else None
+        for name, task in self.objective.tasks.items():
+            probe = task_spec(self.recipe.tasks[name].kind).probe
+            if probe and has_linear_output(task):
+                score = self._probe_score(name, task, seconds) if name in self.dev else None
+                source = self.source.sources[name]
+                initialize_head(task, self.encoder, source, regression=probe.regression, score=score, seconds=seconds)
+
+    def _probe_score(self, name: str, task: Task[Any, Any], seconds: float | None) -> Callable[[], float]:
+        """The dev score of a task, on as much dev data as fits into a time for all probes."""
+        dev = {name: self.dev[name]}
+        if seconds is not None:
+            num_batches = int(seconds / len(STRENGTHS) / self._measure_dev_batches()[name])
+            dev = {name: self._dev_sources(max(1, min(num_batches, _DEV_BATCHES)))[name]}
+        return lambda: self._score(dev)[name][task.selection_metric]
+
+    def steps(self) -> Iterator[Progress]:
+        if not self.learner.steps_done and not self.run.validations and (dev := self._validate(full=False)):
+            self.run.record(_START, dev=dev)
+            self.run.save(self.learner, 0, dev_loss=self._selection_loss(dev))
+        yield from super().steps()
+
     @property
     def stopped_early(self) -> bool:
         """Whether the last validations were no better than one before them, with all layers unfrozen.
@@ -164,11 +202,21 @@ class FineTuningSession(TrainingSession):
         assert isinstance(learner, GradientLearner)
         unfrozen_steps = learner.steps_done - config.unfreeze_every * (learner.num_groups - 1)
         scores = self.validation_scores
-        if not (scores and patience) or unfrozen_steps < patience * self.evaluate_every:
+        if not (scores and patience) or unfrozen_steps < max(_MIN_STEPS, patience * self.evaluate_every):
             return False
         num_earlier = sum(validation.step <= config.extended_at for validation in self.run.validations)
         best = max(scores.index(max(scores)), num_earlier - 1)
         return len(scores) - 1 - best >= patience
+
+    @property
+    def converged(self) -> bool | None:
+        """Whether the last validations improved the best score by no more than its standard error; None without any."""
+        scores, patience = self.validation_scores, self.recipe.finetuning.patience or _PATIENCE
+        if not scores:
+            return None
+        num_examples = sum(len(gold) for _, gold in self.dev.values())
+        standard_error = math.sqrt(max(0.0, max(scores) * (1 - max(scores))) / num_examples)
+        return max(scores) - max(scores[:-patience], default=-math.inf) <= standard_error
 
     def evaluate(self) -> dict[str, float]:
         """Compute the scores of all tasks on (part of) their dev data, and the selection metric."""
@@ -227,7 +275,10 @@ class FineTuningSession(TrainingSession):
             if (weights := task.features.layer_weights())
         }
         examples = sum(map(len, self.labelled.train.values()))
-        summary = FineTuningScores(step=step, examples=examples, dev=scores, layers=layers)
+        initial = next((-validation.loss for validation in self.run.validations if not validation.step), None)
+        summary = FineTuningScores(
+            step=step, examples=examples, dev=scores, layers=layers, initial=initial, converged=self.converged
+        )
         write_file(folder / SCORES, json.dumps(summary.model_dump(), indent=2) + "\n")
         write_finetuned_card(folder, self.recipe, self.encoder, scores, layers, self.command)
         return CONFIG, WEIGHTS, RECIPE, LABELS, SCORES, *SAVED_TOKENIZER
@@ -235,7 +286,8 @@ class FineTuningSession(TrainingSession):
     def _hf_settings(self) -> dict[str, Any]:
         """Settings of transformers, which has heads on the top layer only, and one per model."""
         tasks, config = list(self.recipe.tasks.values()), self.recipe.finetuning
-        if len(tasks) > 1 or config.method not in ("full", "gradual") or config.text_pairs == "bi_encoder":
+        extended = config.linear_path or config.text_pairs == "bi_encoder"
+        if len(tasks) > 1 or config.method not in ("full", "gradual") or extended:
             return {"architectures": []}
         return tasks[0].hf_settings
 
@@ -243,12 +295,16 @@ class FineTuningSession(TrainingSession):
         tokens = self.source.num_tokens
         return budget.steps(tokens_per_step=tokens / self.source.num_batches, tokens_per_epoch=tokens)
 
-    def _fix_steps(self) -> None:
-        """Convert the budget to a number of steps, once, so that a resumed run has the same."""
+    def _fix_steps(self, *, spent: float) -> None:
+        """Convert the budget to a number of steps, once, so that a resumed run has the same.
+
+        Args:
+            spent: Seconds of a time budget that the initialization of the heads took.
+        """
         config, num_batches = self.recipe.training, self.source.num_batches
         budget = Budget.parse(config.budget)
         steps = self._steps_of_budget(budget)
-        config = self._fit_into_time(budget.amount) if steps is None else config.replace(steps=steps)
+        config = self._fit_into_time(budget.amount - spent) if steps is None else config.replace(steps=steps)
         if self.recipe.finetuning.method == "gradual" and not config.unfreeze_every:
             # One epoch per layer group, but at least half of the steps train all of them.
             unfreeze_every = max(1, min(num_batches, config.steps // (2 * len(self.encoder.layer_groups()))))
@@ -274,6 +330,9 @@ class FineTuningSession(TrainingSession):
             all_batches=all_batches,
             most_batches=_DEV_BATCHES,
         )
+        # The validation at step 0 costs steps too.
+        first = round(dev_seconds(config.evaluate_batches) / step.seconds)
+        config = config.replace(steps=max(-(-config.steps // 2), config.steps - first))
         self.dev = self._dev_sources(config.evaluate_batches)
         if config.steps < max(_FEW_STEPS, self.source.num_batches):
             frozen = "" if self.objective.frozen else ", --method frozen"

@@ -17,7 +17,8 @@ def export(
         str,
         typer.Option(
             help="onnx: a graph for onnxruntime; int8: the same, quantized. word2vec, word2vec-text, glove: word "
-            "vectors. bilm, fastai, mtlstm: ELMo, ULMFiT or CoVe weights in their authors' formats."
+            "vectors. fasttext: word and n-gram vectors. arpa: n-grams, as SRILM and KenLM read them. bilm, fastai, "
+            "mtlstm: ELMo, ULMFiT or CoVe weights in their authors' formats."
         ),
     ] = "onnx",
     file: Annotated[
@@ -41,6 +42,10 @@ def export(
     loaded = load_model(model)
     with spinner("exporting"):
         written, parity = loaded.export(out, to=to, texts=texts)
+    if "embed" not in loaded.capabilities:
+        print(written)
+        suggest("import {} --out DIR", written.parent)
+        return
     if parity is None:
         print(f"{written}: vectors of {loaded.encoder.tokens.embedding_dim} dimensions")
         suggest("neighbours {} WORD" if written.is_file() else "doctor", written)

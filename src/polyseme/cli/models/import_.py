@@ -17,7 +17,7 @@ def import_(
     path: Annotated[
         Path,
         typer.Argument(
-            help="Directory: GPT or ELMo as published, fastai, or transformers. File: word2vec, GloVe or fastText."
+            help="Directory: GPT or ELMo as published, fastai, transformers. File: word2vec, GloVe, fastText or ARPA."
         ),
     ],
     out: Annotated[Path, typer.Option(help="Directory to write, new or empty.")],

@@ -36,7 +36,7 @@ def info(
         command = "finetune" if "finetuning" in recipe else "adapt" if base else "pretrain"
         suggest(command + " {} --out {} --resume", base or facts["family"], model)
     else:
-        suggest("serve {}", model)
+        suggest("predict {} FILE" if facts["family"] == "tfidf" else "serve {}", model)
 
 
 def _flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:

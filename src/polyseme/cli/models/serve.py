@@ -65,7 +65,7 @@ def serve(
     models = ModelRegistry(folders, weights="int8" if quantize == "int8" else "float32")
     with address.bind() as listening:
         with spinner("loading models"):
-            models.load_all()
+            models.refresh()
         for one in models.models:
             if one.problem:
                 report(f"{one.name} is not served: {one.problem}")

@@ -18,12 +18,19 @@ def compare(
         list[str] | None, typer.Argument(help="Model directories to compare as they are, without training.")
     ] = None,
     families: Annotated[
-        str, typer.Option(help="Families to train, such as skipgram,elmo,bert,gpt2; by default six of different kinds.")
+        str,
+        typer.Option(
+            help="Families to train, such as skipgram,elmo,bert,gpt2; by default six of different kinds. An n-gram "
+            "model is added."
+        ),
     ] = "",
     budget: Annotated[
         str,
         typer.Option(help="Budget per family: 5m (on two cores, ten minutes of processor time), 500steps or 3epochs."),
     ] = "5m",
+    finetune_budget: Annotated[
+        str, typer.Option(help="Budget per family for fine-tuning on all tasks, such as 5m; by default to convergence.")
+    ] = "",
     size: Annotated[str, typer.Option(help="tiny, small, medium or base; auto: by budget and corpus.")] = "auto",
     params: Annotated[
         str, typer.Option(help="Number of parameters, such as 2M; the closest size is used instead of --size.")
@@ -35,7 +42,10 @@ def compare(
         ),
     ] = "",
     labels: Annotated[str, typer.Option(help="Numbers of training examples for the tasks.")] = "100,300,1000,all",
-    seeds: Annotated[int, typer.Option(min=1, help="Repetitions of each task with different seeds.")] = 1,
+    trainings: Annotated[
+        int, typer.Option(min=1, help="Trainings of each family with different seeds, whose variance is then tested.")
+    ] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Samples of labels for each task.")] = 1,
     seed: Annotated[
         int, typer.Option(min=0, help="Random seed; the same seed and budget give the same metrics on a machine.")
     ] = 0,
@@ -47,6 +57,9 @@ def compare(
     json: Json = False,
 ) -> int:
     """Train families on equal budgets and recommend one per use.
+
+    Baselines always take part: an n-gram model, TF-IDF with a linear model, and BM25. A family is recommended over them
+    only if it is significantly better.
 
     The corpus is split by document into train, dev and test; every metric is measured on text that no family was
     trained on. Repeating the command resumes an interrupted comparison. A TOML file of tasks lists datasets as [name]

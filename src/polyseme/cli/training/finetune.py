@@ -11,7 +11,8 @@ from polyseme.cli.training.session import describe_resumption, run_session
 from polyseme.system.formatting import format_count, format_number_of
 
 if TYPE_CHECKING:
-    from polyseme.training.finetuning import FineTuningSession
+    from polyseme.training.finetuning import FineTuningScores, FineTuningSession
+    from polyseme.training.tfidf import TfidfSession
 
 
 def finetune(
@@ -39,7 +40,10 @@ def finetune(
         Path | None, typer.Option(help="Unlabelled sentences for cvt; by default what --labels leaves over.")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option(help="3epochs, 90s, 10m or 500steps; by default more epochs for fewer examples.")
+        str | None,
+        typer.Option(
+            help="3epochs, 90s, 10m or 500steps; by default until the dev score converges, within 3 to 30 epochs."
+        ),
     ] = None,
     labels: Annotated[
         str, typer.Option(help="Number of training examples; several, as in 100,1000,all, train a learning curve.")
@@ -55,6 +59,7 @@ def finetune(
     \b
     Examples:
       polyseme finetune runs/bert --train train.tsv --dev dev.tsv --out runs/bert-reviews
+      polyseme finetune tfidf --train train.tsv --dev dev.tsv --out runs/tfidf-reviews
       polyseme finetune runs/elmo --task tag --train ner.conll --dev dev.conll --method mix --out runs/elmo-ner
       polyseme finetune runs/ulmfit --train train.tsv --dev dev.tsv --method gradual --seeds 3 --out runs/reviews
       polyseme finetune runs/bert --train train.tsv --dev dev.tsv --labels 100,300,1000,all --out runs/curve
@@ -85,8 +90,14 @@ def finetune(
     return 0
 
 
-def _describe(session: "FineTuningSession") -> None:
+def _describe(session: "FineTuningSession | TfidfSession") -> None:
     """Print the number of examples, and the size of the model and of the training."""
+    from polyseme.training.tfidf import TfidfSession
+
+    if isinstance(session, TfidfSession):
+        number = format_number_of(len(session.labelled.train[session.name]), "example")
+        report(f"{session.folder}: {number} of {session.name}; a linear model on TF-IDF features")
+        return
     recipe = session.recipe
     if session.resumed_at:
         report(f"{session.folder}: {describe_resumption(session)}")
@@ -97,18 +108,27 @@ def _describe(session: "FineTuningSession") -> None:
     )
     report(
         f"{session.folder}: {sets}; {recipe.family} with {format_count(parameters)} parameters, "
+        f"{'at most ' if session.labelled.dev and recipe.finetuning.patience else ''}"
         f"{format_number_of(session.total_steps, 'step')} of {format_number_of(recipe.data.batch_size, 'example')} "
         f"({recipe.training.budget})"
     )
 
 
-def _conclude(session: "FineTuningSession") -> None:
+def _conclude(session: "FineTuningSession | TfidfSession") -> None:
     """Print the scores of the best checkpoint, and the weights of a scalar mix."""
     from polyseme.training.finetuning import FineTuningScores
 
     scores = FineTuningScores.read(session.folder)
     report(f"Saved {session.folder}.")
     if scores.dev:
-        report(f"best checkpoint: step {scores.step:,}, dev {format_metrics(scores.dev)}")
+        report(f"best checkpoint: step {scores.step:,}, dev {format_metrics(scores.dev)}{_convergence(scores)}")
     for name, weights in scores.layers.items():
         report(f"scalar mix of {name}, from layer 0 upwards: {', '.join(map(str, weights))}")
+
+
+def _convergence(scores: "FineTuningScores") -> str:
+    if scores.converged is None:
+        return ""
+    if scores.converged:
+        return "; converged"
+    return "; not converged: the dev score still improved; train longer with a longer --budget and --resume"

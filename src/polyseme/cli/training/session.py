@@ -10,9 +10,10 @@ from polyseme.system.formatting import format_count, format_number_of
 if TYPE_CHECKING:
     from polyseme.training.pretraining import PretrainingSession
     from polyseme.training.session import TrainingSession
+    from polyseme.training.tfidf import TfidfSession
 
 
-def run_session(session: "TrainingSession", *command: str) -> int:
+def run_session(session: "TrainingSession | TfidfSession", *command: str) -> int:
     """Train with a progress bar until the end or the first signal; return the exit code."""
     from polyseme.system.signals import graceful_shutdown
 

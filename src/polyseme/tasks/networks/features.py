@@ -110,6 +110,11 @@ def run_bidirectional_lstm(lstm: nn.Module, x: Tensor, mask: Tensor) -> Tensor:
 
 def max_mean_pool(tokens: Tensor, mask: Tensor) -> Tensor:
     """Maximum and mean of the real tokens, (B, 2 D)."""
+    maximum = tokens.masked_fill(~mask[..., None], float("-inf")).amax(1)
+    return torch.cat([maximum, mean_pool(tokens, mask)], -1)
+
+
+def mean_pool(tokens: Tensor, mask: Tensor) -> Tensor:
+    """Mean of the real tokens, (B, D)."""
     real = mask[..., None]
-    mean = (tokens * real).sum(1) / real.sum(1)
-    return torch.cat([tokens.masked_fill(~real, float("-inf")).amax(1), mean], -1)
+    return (tokens * real).sum(1) / real.sum(1)

@@ -83,3 +83,11 @@ class MaxoutHead(nn.Module):
         for layer in self.layers:
             x = layer(self.drop(x)).unflatten(-1, (-1, _MAXOUT_CHANNELS)).amax(-1)
         return x
+
+    @property
+    def output(self) -> nn.Module:
+        """The last layer."""
+        return self.layers[-1]
+
+
+AnyHead = Head | BatchNormHead | MaxoutHead

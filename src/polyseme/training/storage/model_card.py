@@ -44,7 +44,7 @@ def write_card(
     dev: dict[str, float] = next((row["dev"] for row in reversed(rows) if "dev" in row), {})
     base = recipe.training.base_model
     origin = f"Adapted with Polyseme from `{Path(base).name}` (`{base}`)" if base else "Pretrained with Polyseme"
-    sizes = ", ".join(f"{name} {value}" for name, value in recipe.model.model_dump().items())
+    sizes = ", ".join(f"{name} {value}" for name, value in encoder.config.model_dump().items())
     _write(
         folder,
         encoder,

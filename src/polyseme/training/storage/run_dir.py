@@ -128,7 +128,7 @@ class RunDirectory:
         self._saved_at = time.monotonic()
         if dev_loss is not None:
             self.validations.append(Validation(step=step, loss=dev_loss))
-        if step == self._saved_step:
+        if step == self._saved_step and dev_loss is None:
             return True
         folder = self.folder / CHECKPOINTS
         try:
