@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 import tomli_w
 from pydantic import Field
@@ -18,6 +18,8 @@ from polyseme.training.recipes.presets import preset_families
 from polyseme.training.recipes.recipe import Recipe
 
 SETTINGS = "comparison.toml"
+
+_BASELINES = ("tfidf", "bm25")  # families in the results that are not models
 
 _DEFAULT_SECONDS = 60.0  # of processor time, assumed by the evaluation if the budget is not a time
 
@@ -43,6 +45,7 @@ class ComparisonConfig(Config):
     families: tuple[str, ...] = ()
     models: tuple[str, ...] = ()  # existing model directories, instead of families
     budget: BudgetText = "5m"  # per family; a time is multiplied by the number of cores
+    finetune_budget: BudgetText | Literal[""] = ""  # a time per family, for all tasks; by default until convergence
     size: str = "auto"  # tiny, small, medium or base; auto: see train/model_size.py
     params: str = ""  # or the size closest to this number of parameters, such as 2M
     recipe: str = "fast"
@@ -62,6 +65,11 @@ class ComparisonConfig(Config):
         return budget.amount * self.cores if budget.unit == "seconds" else None
 
     @property
+    def finetuning_seconds(self) -> float | None:
+        """The processor time for all fine-tuning of a family; None: until convergence."""
+        return Budget.parse(self.finetune_budget).amount * self.cores if self.finetune_budget else None
+
+    @property
     def threads(self) -> int:
         """Threads of each training job."""
         return max(1, self.cores // self.parallel)
@@ -74,13 +82,17 @@ class ComparisonConfig(Config):
         names: list[str] = []
         for path in self.models:
             name = Path(path).name
-            names.append(name if name not in names else f"{name}-{len(names) + 1}")
+            names.append(name if name not in (*names, *_BASELINES) else f"{name}-{len(names) + 1}")
         return tuple(names)
 
     @property
     def runs(self) -> tuple[TrainingRun, ...]:
-        """All trainings: the first of each family, then the second of each."""
-        return tuple(TrainingRun(name, training) for training in range(self.trainings) for name in self.names)
+        """All trainings: the first of each family, then the second of each unless it is only counting."""
+        first = tuple(TrainingRun(name) for name in self.names)
+        if self.trainings == 1:
+            return first
+        random = [name for name in self.names if not Recipe.preset(name, SIZES[0]).objective.single_step]
+        return (*first, *(TrainingRun(name, training) for training in range(1, self.trainings) for name in random))
 
     def check(self) -> None:
         """Raise an error for settings that cannot work, before anything is read."""
@@ -99,6 +111,8 @@ class ComparisonConfig(Config):
                 raise ConfigError(f"{family} is listed twice; list each family once")
         if self.size not in ("auto", *SIZES):
             raise ConfigError(f"{self.size!r:.60} is not a size{suggest_name(self.size, ('auto', *SIZES))}")
+        if self.finetune_budget and Budget.parse(self.finetune_budget).unit != "seconds":
+            raise ConfigError(f"--finetune-budget {self.finetune_budget} is not a time; write it like 90s or 10m")
         if self.params and self.size != "auto":
             raise ConfigError("--size and --params exclude each other; remove one")
         if self.models and self.trainings > 1:
@@ -156,8 +170,10 @@ class EvaluationBudget:
     scored_characters: int  # for likelihoods
     num_word_order_pairs: int
     num_pseudo_words: int
+    num_queries: int  # of each retrieval dataset
+    num_searched: int  # documents of a derived retrieval dataset
     examples: dict[str, int]  # by split of a labelled dataset
-    finetuning_seconds: float  # of processor time, for all fine-tuning of a family
+    finetuning_seconds: float | None  # of processor time, for all fine-tuning of a family; None: until convergence
 
     @classmethod
     def of(cls, settings: ComparisonConfig) -> Self:
@@ -172,6 +188,8 @@ class EvaluationBudget:
             scored_characters=scaled(150, 10_000, 200_000),
             num_word_order_pairs=scaled(1, 100, 500),
             num_pseudo_words=scaled(1 / 10, 5, 20),
+            num_queries=scaled(1, 100, 300),
+            num_searched=scaled(5, 300, 2000),
             examples={"train": scaled(20, 1000, 10_000), "dev": scaled(1, 100, 500), "test": scaled(3, 300, 2000)},
-            finetuning_seconds=seconds / 2,
+            finetuning_seconds=settings.finetuning_seconds,
         )

@@ -61,11 +61,12 @@ def comparison_row(
 
 def family_row(model: Pretrained, folder: Path, items: EvaluationItems, *, cores: int) -> Row:
     """The row that describes a model and, if there is a history, its training."""
+    parameters = sum(weight.numel() for weight in model.encoder.parameters())
     row: Row = {
         "row": "family",
         "model_family": model.family,
         "context": model.encoder.context,
-        "parameters": sum(weight.numel() for weight in model.encoder.parameters()),
+        "parameters": parameters if model.encoder.has_vectors else None,  # n-grams are not parameters
         "disk_bytes": disk_bytes(folder),
         "embedding_seconds": embedding_seconds(model, items.sentences, threads=cores),
     }
@@ -143,6 +144,8 @@ def _build_command(settings: ComparisonConfig, out: Path) -> str:
     for name in ("column", "size", "params", "recipe", "tasks", "trainings", "seeds", "seed", "parallel"):
         if getattr(settings, name) != getattr(defaults, name):
             options += [f"--{name}", str(getattr(settings, name))]
+    if settings.finetune_budget:
+        options += ["--finetune-budget", settings.finetune_budget]
     if settings.labels != defaults.labels:
         options += ["--labels", ",".join(str(number or "all") for number in settings.labels)]
     return shlex.join(["polyseme", "compare", *options, "--out", str(out)])

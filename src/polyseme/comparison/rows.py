@@ -9,6 +9,8 @@ from polyseme.config import Config
 
 Row = dict[str, Any]
 
+Method = Literal["linear_probe", "linear_probe_with_tfidf", "fine_tuning"]  # from the simplest to the most complex
+
 _Number = Annotated[float, Field(gt=-1e18, lt=1e18)]  # of plausible magnitude
 
 # The lists of JSON are valid as tuples, whose items are validated strictly.
@@ -128,6 +130,7 @@ class MetricRow(FamilyResultRow):
     count: int | None = None
     items: int | None = None
     better: Literal["higher", "lower"] = "higher"
+    inference_seconds: float | None = None  # for 1,000 texts; by default, the time in which the family embeds them
     layer: int | None = Field(None, ge=0)
     layers: list[float | None] = Field(default_factory=list)  # the value by layer
     outcomes: list[float | None] = Field(default_factory=list)  # by test item; None for items without a score
@@ -140,13 +143,14 @@ class TaskRow(FamilyResultRow):
 
     task: str
     kind: str
-    method: Literal["linear_probe", "fine_tuning"]
+    method: Method
     num_labels: int = Field(gt=0, lt=10**18)
     metric: str
     values: list[_Number] = Field(min_length=1)  # by seed
     mean: float | None = None
     std: float | None = None
     seconds: float | None = None
+    inference_seconds: float | None = None  # for 1,000 texts; by default, the time in which the family embeds them
     layer: int | None = None
     steps: int | None = None
     converged: bool = True  # False: training ran out of time while the dev score still improved

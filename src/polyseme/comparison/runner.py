@@ -21,7 +21,9 @@ from polyseme.comparison.measure.evaluator_pool import (
     one_line,
 )
 from polyseme.comparison.measure.intrinsic import annotated_words
+from polyseme.comparison.measure.label_curves import describe_bound
 from polyseme.comparison.measure.qualitative import sense_map_row
+from polyseme.comparison.measure.retrieval import SEARCH_BASELINES, measure_search_baseline
 from polyseme.comparison.metadata import comparison_row, count_tokens, family_row, learning_curve_rows, training_overlap
 from polyseme.comparison.report.page import write_report
 from polyseme.comparison.results import ResultsLog
@@ -32,20 +34,22 @@ from polyseme.comparison.train.planning import RUNS, TrainingPlanner
 from polyseme.corpora.corpus import split_language_prefix
 from polyseme.datasets.builtin import SAMPLES, absolute_path
 from polyseme.datasets.splits import TEXT_FOLDER, SplitCorpus, open_by_language, require_enough_text, split_text
-from polyseme.errors import CheckpointError, TrainingError
+from polyseme.errors import CheckpointError, PolysemeError, TrainingError
 from polyseme.loading import load
 from polyseme.system.atomic_io import check_new_folder, remove_partial_files, require_space
 from polyseme.system.formatting import format_number_of
 from polyseme.system.hardware import num_cores
 from polyseme.system.io_errors import writable
 from polyseme.system.signals import ShutdownRequest, graceful_shutdown
+from polyseme.tasks.tfidf import FAMILY as TFIDF
 from polyseme.training.recipes.recipe import Recipe
 from polyseme.training.storage.history import read_history
 from polyseme.training.storage.model_dir import WEIGHTS
 from polyseme.training.storage.run_dir import lock_folder
 
 LOCK = "comparison.lock"
-DEFAULT_FAMILIES = ("onehot", "svd", "skipgram", "elmo", "bert", "gpt2")
+BASELINE_FAMILIES = ("ngram",)  # in every comparison; the other baselines are not trained on text
+DEFAULT_FAMILIES = ("onehot", "svd", "skipgram", "elmo", "bert", "gpt2", *BASELINE_FAMILIES)
 
 _INDEXED_CHARACTERS = 2_000_000  # searched for ambiguous words
 _NUM_MAPPED, _NUM_LISTED = 4, 20  # ambiguous words
@@ -115,6 +119,7 @@ class Comparison:
         try:
             with graceful_shutdown() as self._shutdown:
                 yield from self._prepare()
+                yield from self._evaluate(TrainingRun(TFIDF))
                 for group in self._training_groups():
                     yield from self._train([run for run in group if (run, "training") not in self.results.done])
                     for run in group:
@@ -150,6 +155,9 @@ class Comparison:
         yield self._progress("sampling evaluation items")
         self.evaluator = Evaluator(settings, self.out, self.data, split)
         self._pool = EvaluatorPool(self.evaluator)
+        if self.evaluator.datasets and not settings.finetune_budget:
+            bound = describe_bound(self.evaluator.datasets, settings.labels)
+            yield self._progress("sampling evaluation items", message=bound)
         for families in _chunks(settings.families, settings.parallel):
             self._check_shutdown()
             yield self._progress(f"measuring the throughput of {', '.join(families)}")
@@ -157,11 +165,27 @@ class Comparison:
         if settings.families:
             waiting = {run: plan for run, plan in self.plans.items() if (run, "training") not in self.results.done}
             self.planner.check_disk_space(waiting)
-        self._total = 2 + len(settings.runs) * (1 + len(self.evaluator.stages))
+        evaluated = [TFIDF, *(run.name for run in settings.runs)]
+        self._total = 2 + sum(1 + len(self.evaluator.stages_of(name)) for name in evaluated)
         if (None, "comparison") not in self.results.done:
             row = comparison_row(settings, split, self.evaluator.items, self.evaluator.datasets, self.out)
             self.results.add("comparison", [row])
+        yield from self._measure_search_baselines()
         self._done = 1
+
+    def _measure_search_baselines(self) -> Iterator[StageProgress]:
+        """Evaluate search without a model."""
+        for run in map(TrainingRun, SEARCH_BASELINES):
+            if (run, "retrieval") in self.results.done:
+                continue
+            yield self._progress(f"measuring search by {run.name}")
+            try:
+                rows = measure_search_baseline(run.name, self.evaluator.items.retrieval)
+            except PolysemeError as error:  # such as a package that is not installed
+                self._record_failure(run, "retrieval", error)
+                yield self._progress(f"{run.name}: retrieval", message=f"{run.name}, retrieval: {one_line(error)}")
+            else:
+                self.results.add("retrieval", rows, run=run)
 
     def _training_groups(self) -> list[Sequence[TrainingRun]]:
         """Groups of runs trained in parallel; those with a fixed number of steps would leave cores idle."""
@@ -230,9 +254,10 @@ class Comparison:
     # Evaluation.
 
     def _evaluate(self, run: TrainingRun) -> Iterator[StageProgress]:
-        trained = (run, "training") in self.results.done
-        waiting = [stage for stage in self.evaluator.stages if trained and (run, stage) not in self.results.done]
-        self._done += 1 + len(self.evaluator.stages) - len(waiting)
+        trained, stages = (run, "training") in self.results.done, self.evaluator.stages_of(run.name)
+        trained |= run.name == TFIDF  # which is not trained on text
+        waiting = [stage for stage in stages if trained and (run, stage) not in self.results.done]
+        self._done += 1 + len(stages) - len(waiting)
         assert self._pool is not None
         # Closing kills the workers at once if this is interrupted.
         with closing(self._pool.evaluate(run.name, waiting)) as answers:
@@ -252,10 +277,13 @@ class Comparison:
     def _map_ambiguous_words(self) -> Iterator[StageProgress]:
         """Find ambiguous words with the family that is best at word senses, and map them with all families."""
         self._check_shutdown()
+        if (None, "ambiguous words") in self.results.done:
+            return
         families = [row for row in self.results.rows if row["row"] == "family" and not row.get("training")]
-        contexts = {row["family"]: row["context"] for row in families}
+        with_vectors = [row for row in families if self.evaluator.model(row["family"]).encoder.has_vectors]
+        contexts = {row["family"]: row["context"] for row in with_vectors}
         contextual = [name for name, context in contexts.items() if context != "none"]
-        if not contextual or (None, "ambiguous words") in self.results.done:
+        if not contextual:
             return
         senses = {name: self.results.find("metric", family=name, training=0, suite="senses") or {} for name in contexts}
         best = max(contextual, key=lambda name: senses[name].get("value", 0.0))

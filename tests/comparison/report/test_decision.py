@@ -1,6 +1,5 @@
-"""Recommended families for synthetic results with an obvious best choice."""
+"""Recommended options for synthetic results with an obvious best choice."""
 
-import math
 import random
 import statistics
 
@@ -9,16 +8,23 @@ from tests.comparison.synthetic_results import comparison_row, synthetic_rows
 
 from polyseme.comparison.report.decision import decide_all
 from polyseme.comparison.report.markdown import write_markdown
-from polyseme.comparison.report.page import draw_page
-from polyseme.comparison.report.results_view import group_rows
-from polyseme.comparison.report.scores import (
+from polyseme.comparison.report.measurements import (
     LOW_COVERAGE,
     NO_TIME,
     sampling_error,
     suite_measurements,
     task_measurements,
 )
-from polyseme.comparison.report.sentences import explain, recommend
+from polyseme.comparison.report.page import draw_page
+from polyseme.comparison.report.results_view import group_rows
+from polyseme.comparison.report.scores import Option
+from polyseme.comparison.report.sentences import (
+    describe_cost,
+    describe_datasets,
+    explain,
+    recommend,
+    what_would_change,
+)
 
 CONTEXTS = {"onehot": "none", "svd": "none", "skipgram": "none", "bert": "both", "elmo": "both", "gpt2": "left"}
 SECONDS = {"onehot": 0.1, "svd": 0.2, "skipgram": 0.3, "bert": 3.0, "elmo": 9.0, "gpt2": 2.0}
@@ -63,10 +69,10 @@ def decisions(rows, tasks=(TASK,), **changes):
     ("means", "family", "tied", "significant"),
     [
         ({"onehot": 0.5, "svd": 0.6, "bert": 0.8}, "bert", ["bert"], True),
-        ({"onehot": 0.5, "svd": 0.8, "bert": 0.6}, "svd", ["svd"], True),  # context does not help
+        ({"onehot": 0.5, "svd": 0.8, "bert": 0.6}, "svd", ["svd"], True),
         ({"bert": 0.80, "elmo": 0.81}, "bert", ["bert", "elmo"], False),  # tied, and cheaper
         ({"svd": 0.80, "bert": 0.81, "elmo": 0.815}, "svd", ["svd", "bert", "elmo"], False),
-        ({"svd": 0.75, "bert": 0.81, "elmo": 0.815}, "bert", ["bert", "elmo"], False),  # context is required
+        ({"svd": 0.75, "bert": 0.81, "elmo": 0.815}, "bert", ["bert", "elmo"], False),
         ({"onehot": 0.31, "svd": 0.30, "bert": 0.31}, None, [], False),  # at the majority baseline
         ({"onehot": 0.36, "bert": 0.38}, "bert", ["bert"], False),  # not significant, but one is at the baseline
         ({"onehot": 0.31, "bert": 0.36}, None, [], False),  # above it, but no family has learned the task
@@ -76,7 +82,8 @@ def decisions(rows, tasks=(TASK,), **changes):
 def test_the_best_family_of_a_task_is_recommended(means, family, tied, significant):
     results = view(scores(**means))
     decision = decisions(scores(**means))["classification"]
-    assert (decision.family, [*decision.tied], decision.significant) == (family, tied, significant)
+    names = [option.family for option in decision.tied]
+    assert (decision.family, names, decision.significant) == (family, tied, significant)
     assert explain(decision, results)
 
 
@@ -93,55 +100,15 @@ def test_ties_at_similar_speed_are_broken_by_size_and_then_by_score():
     assert choose(bert=10, elmo=-20) == "bert"  # an impossible size counts as unknown
 
 
-@pytest.mark.parametrize(
-    ("probed", "fine_tuned", "family"),
-    [
-        ({"svd": 0.6, "bert": 0.8}, {"svd": 0.90, "bert": 0.91}, "bert"),  # svd gets its context from the labels
-        ({"svd": 0.6, "bert": 0.8}, {"svd": 0.91, "bert": 0.90}, "bert"),
-        ({"svd": 0.8, "bert": 0.8}, {"svd": 0.90, "bert": 0.91}, "svd"),  # no context required, and cheaper
-        ({"svd": 0.6, "bert": 0.8}, {"svd": 0.95, "bert": 0.85}, "svd"),  # significantly better all the same
-        ({"svd": 0.6, "onehot": 0.8, "bert": 0.8}, {"svd": 0.90, "onehot": 0.8, "bert": 0.91}, "svd"),
-    ],
-)
-def test_static_families_whose_context_comes_from_labels_are_ruled_out(probed, fine_tuned, family):
-    rows = scores(**probed) + scores(method="fine_tuning", **fine_tuned)
-    decision = decisions(rows)["classification"]
-    assert decision.family == family and not decision.context_required
-    assert bool(decision.context_from_labels) == (family == "bert")
-    assert ("linear probes" in explain(decision, view(rows))) == (family == "bert")
-
-
-def test_families_without_probes_do_not_count_as_evidence_for_context():
-    rows = scores(svd=0.6, bert=0.8) + scores(method="fine_tuning", svd=0.90, skipgram=0.90, bert=0.91)
-    assert decisions(rows)["classification"].family == "bert"
-
-
-def test_context_required_by_one_of_two_tasks():
-    """Whether a static family is better all the same is decided on the mean of both."""
-    tasks = [TASK, TASK | {"name": "places"}]
-    rows = scores(svd=0.6, bert=0.7) + scores("places", svd=0.8, bert=0.8)
-    method = {"method": "fine_tuning"}
-    better = scores(**method, svd=0.8, bert=0.7) + scores("places", **method, svd=0.81, bert=0.81)
-    assert decisions(rows + better, tasks)["classification"].family == "svd"
-    level = scores(**method, svd=0.71, bert=0.7) + scores("places", **method, svd=0.81, bert=0.81)
-    assert decisions(rows + level, tasks)["classification"].family == "bert"
-
-
-def test_static_families_do_not_win_for_lack_of_measurements():
-    """The family that beats them was not evaluated on every task of the use."""
-    tasks = [TASK, TASK | {"name": "places"}]
-    rows = scores(svd=0.5, onehot=0.4, bert=0.8) + scores("places", svd=0.6, onehot=0.5)
-    assert decisions(rows, tasks)["classification"].family == "bert"
-
-
 def test_tied_families_are_not_significantly_worse_in_any_part():
     """Here the difference of the means is not significant because one part has a large standard error."""
     tasks = [TASK | {"test": 50}, TASK | {"name": "places", "test": 5000}]
     rows = scores(gpt2=0.70, bert=0.80) + scores("places", gpt2=0.60, bert=0.66)
     decision = decisions(rows, tasks)["classification"]
-    assert not decision.overall.significantly_better("bert", "gpt2")
-    assert decision.family == "bert" and decision.tied == ["bert"]
-    assert "but significantly worse on places" in explain(decision, view(rows, tasks))
+    bert, gpt2 = (Option(family, "linear_probe") for family in ("bert", "gpt2"))
+    assert not decision.overall.significantly_better(bert, gpt2)
+    assert decision.family == "bert" and decision.tied == [bert]
+    assert "significantly better on places" in explain(decision, view(rows, tasks))
 
 
 def test_decisions_do_not_depend_on_the_order_of_rows():
@@ -161,7 +128,7 @@ def test_the_largest_number_of_labels_decides_and_the_smallest_is_reported():
     rows = scores(svd=0.6, bert=0.8) + scores(num_labels=50, svd=0.55, bert=0.4)
     decision = decisions(rows)["classification"]
     assert decision.family == "bert" and decision.overall.num_labels == 1000
-    assert decision.few_labels.family == "svd" and "SVD (0.550" in explain(decision, view(rows))
+    assert decision.few_labels.family == "svd" and "prefer SVD (linear probe), 0.550" in explain(decision, view(rows))
     rows = scores(svd=0.5, bert=0.8) + scores(num_labels=50, svd=0.4, bert=0.6)
     assert decisions(rows)["classification"].few_labels.family == "bert"
     assert decisions(scores(svd=0.6))["classification"].few_labels is None
@@ -169,14 +136,14 @@ def test_the_largest_number_of_labels_decides_and_the_smallest_is_reported():
 
 def test_the_better_method_counts():
     decision = decisions(scores(bert=0.6, svd=0.7) + scores(bert=0.8, method="fine_tuning"))["classification"]
-    assert decision.family == "bert" and decision.score.method == "fine_tuning"
+    assert decision.family == "bert" and decision.option.method == "fine_tuning"
 
 
 def test_standard_errors_combine_seeds_and_the_size_of_the_test_set():
     def standard_error(values, test):
         row = {"row": "task", "family": "bert", "task": "topics", "num_labels": 9, "metric": "accuracy"}
         results = group_rows([comparison_row(tasks=[TASK | {"test": test}]), row | {"values": values}])
-        return next(task_measurements(results)).scores["bert"].standard_error
+        return next(task_measurements(results)).scores[Option("bert")].standard_error
 
     assert standard_error([0.5, 0.5, 0.5], 100) == pytest.approx(0.05, abs=1e-3)
     assert standard_error([0.4, 0.5, 0.6], 100) == pytest.approx((0.05**2 + 0.1**2 / 3) ** 0.5, abs=1e-3)
@@ -184,15 +151,6 @@ def test_standard_errors_combine_seeds_and_the_size_of_the_test_set():
     assert standard_error([0.5], None) is None
     assert standard_error([1.0, 1.0], 100) > 0  # a perfect score is not certain
     assert sampling_error("spearman", 0.6, 101) == pytest.approx(0.064)
-
-
-def test_static_families_are_ruled_out_if_any_task_of_the_use_requires_context():
-    tasks = [TASK, TASK | {"name": "places"}]
-    rows = scores(svd=0.95, bert=0.60) + scores("places", svd=0.60, bert=0.72)
-    decision = decisions(rows, tasks)["classification"]
-    assert decision.overall.scores["svd"].value > decision.overall.scores["bert"].value
-    assert decision.family == "bert" and "svd" in decision.worse_without_context
-    assert "SVD is better on average, but its vectors ignore context" in explain(decision, view(rows, tasks))
 
 
 def test_the_mean_over_the_tasks_of_a_use_decides():
@@ -208,7 +166,9 @@ def test_tasks_at_the_baseline_are_left_out_of_the_mean_and_reported():
     decision = decisions(rows, tasks)["classification"]
     assert decision.family == "bert" and decision.score.value == pytest.approx(0.8)
     assert [one.name for one in decision.at_baseline] == ["hard"]
-    assert "No family is clearly above the baseline on hard: SVD 0.310 ±" in explain(decision, view(rows, tasks))
+    assert "Nothing is clearly above the baseline on hard: SVD (linear probe) 0.310 ±" in explain(
+        decision, view(rows, tasks)
+    )
 
 
 def test_word_senses_are_for_contextual_families_if_any_is_above_the_baseline():
@@ -223,7 +183,7 @@ def test_word_senses_are_for_contextual_families_if_any_is_above_the_baseline():
 def test_word_senses_of_static_families_only():
     rows = metrics("senses", svd=0.5, onehot=0.5)
     decision = decisions(rows)["senses"]
-    assert decision.family is None and "No family is clearly above the baseline" in explain(decision, view(rows))
+    assert decision.family is None and "Nothing is clearly above the baseline" in explain(decision, view(rows))
 
 
 def test_likelihoods_on_different_scales_are_never_compared():
@@ -240,14 +200,14 @@ def test_likelihoods_on_different_scales_are_never_compared():
 
 def test_lower_bits_per_character_are_better():
     decision = decisions(metrics("likelihood", scale="causal", gpt2=2.5, bert=2.3, elmo=2.9))["generation"]
-    assert decision.family == "bert" and decision.significant and decision.runner_up == "gpt2"
+    assert decision.family == "bert" and decision.significant and decision.runner_up == Option("gpt2")
 
 
 def test_lower_cased_text_is_a_scale_of_its_own():
     rows = metrics("likelihood", "test text", "masked", bert=2.5, elmo=2.4)
     rows += metrics("likelihood", "test text, uncased", "masked", gpt2=1.0)
     decision = decisions(rows)["masked_prediction"]
-    assert decision.family == "elmo" and [[*one.scores] for one in decision.other_scales] == [["gpt2"]]
+    assert decision.family == "elmo" and [[*one.scores] for one in decision.other_scales] == [[Option("gpt2")]]
     assert "GPT-2" in explain(decision, view(rows)) and "uncased" in explain(decision, view(rows))
 
 
@@ -286,13 +246,13 @@ def test_without_standard_errors_the_best_family_is_recommended_with_a_warning()
 
 def test_summary_and_limitations():
     advice = recommend(group_rows(synthetic_rows()))
-    start = "With 2.1M words of your text and 5 minutes of training per family, use skip-gram for semantic search"
+    start = "With 2.1M words of your text and 5 minutes of training per family, use one-hot for semantic similarity"
     assert advice.summary.startswith(start) and "BERT (small) for" in advice.summary
     assert "sequence labelling" in advice.summary and advice.summary.endswith("GPT-2 (small) for text generation.")
-    assert advice.summary.count(". ") == 0 and "not significant" in advice.confidence
+    assert advice.summary.count(". ") == 0 and "statistically tied" in advice.confidence
     limits = " ".join(advice.limitations)
     assert "trained once" in limits and "CoVe failed: no pairs" in limits and "different scales" in limits
-    assert "Nothing is recommended for question answering: no family is clearly above the baseline." in limits
+    assert "Nothing is recommended for question answering: no option is clearly above the baseline." in limits
 
 
 def test_nothing_is_recommended_for_a_task_that_no_family_has_learned():
@@ -303,12 +263,12 @@ def test_nothing_is_recommended_for_a_task_that_no_family_has_learned():
     assert "SVD for text classification" in advice.summary and "labelling" not in advice.summary
     assert any("Nothing is recommended for sequence labelling" in limit for limit in advice.limitations)
     (decision,) = (one for one in advice.decisions if one.use.key == "sequence_labelling")
-    assert decision.family is None and "on names: BERT 0.050 ±" in explain(decision, results)
+    assert decision.family is None and "on names: BERT (linear probe) 0.050 ±" in explain(decision, results)
     (line,) = (line for line in write_markdown(results, advice).splitlines() if line.startswith("| Sequence labelling"))
-    assert line.startswith("| Sequence labelling | none | ") and "BERT 0.050" in line
+    assert line.startswith("| Sequence labelling | none | ") and "BERT (linear probe) 0.050" in line
     assert draw_page(results, advice).count('class="family none"') == 1
     head = [comparison_row(families=[], tasks=[TASK, names]), *families("svd", "bert")]
-    assert "no family is clearly better" in recommend(group_rows([*head, *rows[2:]])).summary
+    assert "nothing is clearly better" in recommend(group_rows([*head, *rows[2:]])).summary
 
 
 def answers(number, score, harder=0.0):
@@ -325,68 +285,12 @@ def outcome_rows(task="topics", **outcomes):
     return [row | {"values": row["values"][1:2], "outcomes": outcomes[row["family"]]} for row in rows]
 
 
-def test_families_are_compared_on_the_same_items():
-    """Of 300 questions, skip-gram answers all those of SVD and 20 more."""
-    tasks = [TASK | {"test": 300}]
-    svd, skipgram = answers(300, 0.747), answers(300, 0.813)
-    rows = outcome_rows(svd=svd, skipgram=skipgram)
-    unpaired = [{name: value for name, value in row.items() if name != "outcomes"} for row in rows]
-    assert decisions(unpaired, tasks)["classification"].family == "svd"  # "not significant", and cheaper
-    decision = decisions(rows, tasks)["classification"]
-    assert decision.family == "skipgram" and decision.significant and [*decision.tied] == ["skipgram"]
-    n = 300
-    difference = [one - other for one, other in zip(skipgram, svd, strict=True)]
-    assert decision.margin == pytest.approx(2 * statistics.stdev(difference) / n**0.5)
-
-
-def test_families_that_answer_different_items_may_be_tied():
-    tasks = [TASK | {"test": 300}]
-    rows = outcome_rows(svd=answers(300, 0.747), skipgram=answers(300, 0.8, harder=0.2))
-    decision = decisions(rows, tasks)["classification"]
-    assert decision.family == "svd" and [*decision.tied] == ["svd", "skipgram"]
-
-
-def test_paired_errors_of_the_mean_of_tasks_and_of_seeds():
-    tasks = [TASK | {"test": 300}, TASK | {"name": "places", "test": 300}]
-    bert, elmo = answers(300, 0.70), answers(300, 0.78)
-    one = outcome_rows(bert=bert, elmo=elmo)
-    deviation = statistics.stdev([first - second for first, second in zip(elmo, bert, strict=True)]) / 300**0.5
-    decision = decisions(one + outcome_rows("places", bert=bert, elmo=elmo), tasks)["classification"]
-    error = decision.overall.standard_error_of_difference("elmo", "bert")
-    assert error == pytest.approx(deviation / 2**0.5, rel=1e-3)
-    seeds = {"bert": [0.69, 0.70, 0.71], "elmo": [0.77, 0.78, 0.79]}  # each seed is as good or bad for both
-    several = [row | {"values": seeds[row["family"]]} for row in one]
-    error = decisions(several, tasks)["classification"].overall.standard_error_of_difference("elmo", "bert")
-    assert error == pytest.approx(deviation, rel=1e-3)
-    seeds["bert"].reverse()
-    several = [row | {"values": seeds[row["family"]]} for row in one]
-    error = decisions(several, tasks)["classification"].overall.standard_error_of_difference("elmo", "bert")
-    assert error == pytest.approx(math.hypot(deviation, 0.02 / 3**0.5), rel=1e-3)
-
-
-def test_items_without_a_score_are_independent_of_those_of_other_families():
-    """Word pairs that only one vocabulary has."""
-    outcomes = {"svd": [0.2, 0.4, 0.9, None], "skipgram": [None, 0.5, 0.8, 0.1]}
-    rows = metrics("words", svd=0.5, skipgram=0.47)
-    rows = [row | {"outcomes": outcomes[row["family"]]} for row in rows]
-    (measurement,) = suite_measurements(view(rows))
-    shares = [[(value - 0.5) / 3 for value in (0.2, 0.4, 0.9)], [(value - 1.4 / 3) / 3 for value in (0.5, 0.8, 0.1)]]
-    squares = [
-        shares[0][0] ** 2,
-        (shares[0][1] - shares[1][0]) ** 2,
-        (shares[0][2] - shares[1][1]) ** 2,
-        shares[1][2] ** 2,
-    ]
-    error = measurement.standard_error_of_difference("svd", "skipgram")
-    assert error == pytest.approx((sum(squares) * 4 / 3) ** 0.5)
-
-
 @pytest.mark.parametrize("outcomes", [[], [1], [1, 0, 1], [None] * 4])
 def test_outcomes_that_cannot_be_paired(outcomes):
     rows = metrics("words", svd=0.5, skipgram=0.4)
     rows = [row | {"outcomes": [1, 0, 0, 1] if row["family"] == "svd" else outcomes} for row in rows]
     (measurement,) = suite_measurements(view(rows))
-    assert math.isfinite(measurement.standard_error_of_difference("svd", "skipgram"))
+    assert 0.01 < measurement.deviations(Option("svd"), Option("skipgram")).std() < 1
 
 
 def test_failures_are_forgotten_once_a_family_is_trained():
@@ -400,4 +304,166 @@ def test_failures_are_forgotten_once_a_family_is_trained():
 def test_nothing_evaluated_yet(rows):
     advice = recommend(group_rows(rows))
     assert "othing has been evaluated yet" in advice.summary and advice.decisions == []
-    assert advice.limitations[-1].startswith("Not evaluated: semantic search, ")
+    assert advice.limitations[-1].startswith("Not evaluated: semantic similarity, search, ")
+
+
+def test_outcomes_pair_the_test_items():
+    """Of 300 questions, skip-gram answers all those of SVD and 20 more: without the outcomes, not significant."""
+    tasks = [TASK | {"test": 300}]
+    rows = outcome_rows(svd=answers(300, 0.747), skipgram=answers(300, 0.813))
+    unpaired = [{name: value for name, value in row.items() if name != "outcomes"} for row in rows]
+    assert decisions(unpaired, tasks)["classification"].family == "svd"
+    decision = decisions(rows, tasks)["classification"]
+    assert decision.family == "skipgram" and decision.significant and len(decision.tied) == 1
+    others = outcome_rows(svd=answers(300, 0.747), skipgram=answers(300, 0.8, harder=0.2))
+    decision = decisions(others, tasks)["classification"]
+    assert decision.family == "svd" and len(decision.tied) == 2
+
+
+def test_the_mean_of_several_tasks_is_tested_on_the_items_of_all():
+    tasks = [TASK | {"test": 300}, TASK | {"name": "places", "test": 300}]
+    bert, elmo = answers(300, 0.70), answers(300, 0.78)
+    both = outcome_rows(bert=bert, elmo=elmo) + outcome_rows("places", bert=bert, elmo=elmo)
+    decision = decisions(both, tasks)["classification"]
+    first, second = (Option(family, "linear_probe") for family in ("elmo", "bert"))
+    deviation = statistics.stdev([one - other for one, other in zip(elmo, bert, strict=True)]) / 300**0.5
+    assert decision.overall.deviations(first, second).std() == pytest.approx(deviation / 2**0.5, rel=0.1)
+    (one,) = (one for one in decision.measurements if one.name == "places")
+    assert one.deviations(first, second).std() == pytest.approx(deviation, rel=0.1)
+
+
+# Baselines.
+
+
+def test_a_baseline_is_recommended_unless_a_family_is_significantly_better():
+    rows = scores(tfidf=0.79, skipgram=0.80, bert=0.81)
+    decision = decisions(rows)["classification"]
+    assert decision.family == "tfidf" and not decision.significant
+    assert "TF-IDF is a baseline" in explain(decision, view(rows))
+    assert "no pretrained family is significantly better than a baseline" in recommend(view(rows)).confidence
+    rows = scores(tfidf=0.70, skipgram=0.80, bert=0.81)
+    decision = decisions(rows)["classification"]
+    assert decision.family == "skipgram" and decision.baseline == Option("tfidf", "linear_probe")
+    assert "Significantly better than TF-IDF, by 0.100 (95 % interval" in explain(decision, view(rows))
+    assert "33% fewer errors" in explain(decision, view(rows))
+
+
+def test_uses_with_a_baseline_are_decided_where_it_takes_part():
+    """Word similarity has none, so a labelled dataset decides alone."""
+    sick = {"name": "sick", "kind": "similarity", "metric": "spearman", "test": 1000}
+    rows = scores("sick", "similarity", tfidf=0.6, svd=0.75) + metrics("words", skipgram=0.7, svd=0.2)
+    decision = decisions(rows, [sick])["similarity"]
+    assert decision.family == "svd" and [one.name for one in decision.measurements] == ["sick"]
+
+
+def test_search_is_decided_by_ndcg_against_bm25():
+    rows = metrics("retrieval", "passages", "recall@100", bm25=0.5, bert=0.9)
+    rows += metrics("retrieval", "passages", "nDCG@10", bm25=0.6, tfidf=0.55, bert=0.4, svd=0.5)
+    decision = decisions(rows)["search"]
+    assert decision.family == "bm25" and [one.metric for one in decision.measurements] == ["nDCG@10"]
+
+
+def test_a_cost_is_named_with_each_recommendation():
+    rows = scores(bert=0.9, svd=0.5)
+    assert describe_cost(decisions(rows)["classification"], view(rows)) == "3 s per 1,000 texts"
+    measured = [row | {"inference_seconds": 0.02} for row in scores(tfidf=0.9, svd=0.5)]
+    assert describe_cost(decisions(measured)["classification"], view(measured)) == "20 ms per 1,000 texts"
+
+
+# Methods and convergence.
+
+
+def test_the_simplest_method_of_equally_expensive_ones_is_recommended():
+    tfidf = scores(method="linear_probe_with_tfidf", bert=0.81)
+    rows = scores(bert=0.80) + tfidf + scores(method="fine_tuning", bert=0.82)
+    assert decisions(rows)["classification"].option == Option("bert", "linear_probe")
+    rows = scores(bert=0.70) + tfidf + scores(method="fine_tuning", bert=0.82)
+    assert decisions(rows)["classification"].option == Option("bert", "linear_probe_with_tfidf")
+
+
+def test_unconverged_fine_tuning_is_shown_and_not_recommended():
+    tuned = [row | {"converged": False, "steps": 40} for row in scores(method="fine_tuning", bert=0.95)]
+    rows = scores(bert=0.70, svd=0.60) + tuned
+    decision, results = decisions(rows)["classification"], view(rows)
+    assert decision.option == Option("bert", "linear_probe")
+    assert "longer fine-tuning, as BERT (fine-tuned) did not converge" in what_would_change(decision)
+    assert any("1 of 1 fine-tuned scores did not converge" in limit for limit in recommend(results).limitations)
+    alone = scores(svd=0.60) + tuned
+    assert decisions(alone)["classification"].family == "svd"
+    markdown = write_markdown(view(alone), recommend(view(alone)))
+    assert "0.950 ± 0.009 \\*" in markdown
+
+
+# What would change the answer.
+
+
+def test_a_steeper_label_curve_is_a_reason_for_more_labels():
+    rows = scores(tfidf=0.80, bert=0.79) + scores(num_labels=300, tfidf=0.78, bert=0.60)
+    rows += scores(num_labels=50, tfidf=0.70, bert=0.5)
+    text = what_would_change(decisions(rows)["classification"])
+    assert "more labels, as BERT (linear probe) gained 0.170" in text and "from 300 to 1,000 labels" in text
+    assert "fewer labels" not in text
+    flat = scores(tfidf=0.80, bert=0.79) + scores(num_labels=300, tfidf=0.78, bert=0.78)
+    assert what_would_change(decisions(flat)["classification"]) == (
+        "Nothing in the label curves suggests that this would change."
+    )
+    far = scores(tfidf=0.80, onehot=0.40) + scores(num_labels=300, tfidf=0.80, onehot=0.30)
+    assert "more labels" not in what_would_change(decisions(far)["classification"])
+
+
+def test_another_option_may_be_better_with_fewer_labels():
+    rows = scores(tfidf=0.80, bert=0.81) + scores(num_labels=50, tfidf=0.50, bert=0.70)
+    text = what_would_change(decisions(rows)["classification"])
+    assert "fewer labels, as BERT (linear probe) is better than TF-IDF by 0.200" in text and "with 50" in text
+
+
+@pytest.mark.parametrize(
+    ("last", "epochs", "expected"),
+    [(1.8, 0.4, "longer pretraining, as the dev loss still fell"), (1.999, 9.0, "more text, as"), (1.999, 0.4, "")],
+)
+def test_dev_losses_suggest_a_larger_budget_or_more_text(last, epochs, expected):
+    points = [
+        {"processor_seconds": second, "tokens": second, "bits_per_character": bits, "scale": "causal"}
+        for second, bits in ((10, 3.0), (80, 2.0), (100, last))
+    ]
+    rows = [*families("gpt2", epochs=epochs), {"row": "learning_curve", "family": "gpt2", "points": points}]
+    decision = decisions([*metrics("likelihood", scale="causal", gpt2=2.0, ulmfit=2.5), *rows])["generation"]
+    assert expected in what_would_change(decision) and ("What would" in what_would_change(decision)) == bool(expected)
+
+
+# Several trainings.
+
+
+def trainings(task="topics", **by_family):
+    """Rows of a task with a score for each training."""
+    return [
+        row | {"training": training, "values": [value]}
+        for family, values in by_family.items()
+        for training, value in enumerate(values)
+        for row in scores(task, **{family: value})
+    ]
+
+
+def test_the_variance_between_trainings_counts():
+    tasks = [TASK | {"test": 100_000}]
+    stable = decisions(trainings(svd=[0.70, 0.701, 0.699], bert=[0.75, 0.751, 0.749]), tasks)["classification"]
+    assert stable.family == "bert" and stable.significant and stable.score.value == pytest.approx(0.75)
+    varying = decisions(trainings(svd=[0.60, 0.70, 0.80], bert=[0.66, 0.76, 0.83]), tasks)["classification"]
+    assert varying.family == "svd" and not varying.significant
+    assert varying.score.standard_error == pytest.approx(0.1 / 3**0.5, rel=0.01)
+
+
+def test_spreads_and_the_number_of_trainings_are_reported():
+    results = view(trainings(svd=[0.60, 0.70, 0.80], bert=[0.66, 0.76, 0.83]))
+    advice = recommend(results)
+    assert any("means over 3 trainings" in limit for limit in advice.limitations)
+    markdown = write_markdown(results, advice)
+    assert "### Variation between trainings" in markdown and "| SVD | 0.100 |" in markdown
+    assert "3 trainings from 0.600 to 0.800" in draw_page(results, advice)
+
+
+def test_datasets_of_a_use_have_recommendations_of_their_own():
+    tasks = [TASK, TASK | {"name": "places"}]
+    rows = scores(svd=0.6, bert=0.9) + scores("places", svd=0.81, bert=0.8)
+    text = describe_datasets(decisions(rows, tasks)["classification"])
+    assert "topics: BERT (linear probe) 0.900" in text and "places: SVD (linear probe) 0.810" in text

@@ -1,8 +1,8 @@
 """Labelled datasets of a comparison: found, checked, subsampled and written to the folder of the comparison.
 
 A TOML file lists them as `[name]` with `task`, `train`, `dev`, `test` and, if columns have other names, `columns`; or a
-folder contains folders with `train.*`, `dev.*` and `test.*`. Folders called words, minimal_pairs and senses contain
-evaluation suites without training data.
+folder contains folders with `train.*`, `dev.*` and `test.*`. Folders called words, minimal_pairs, senses and retrieval
+contain evaluation suites without training data.
 """
 
 import statistics
@@ -23,7 +23,8 @@ from polyseme.system.atomic_io import write_file
 from polyseme.system.io_errors import readable, writable
 from polyseme.tasks import TASKS, TaskSpec, guess_task, task_spec
 
-SUITES = {"words": "words", "minimal_pairs": "minimal-pairs", "senses": "senses"}  # folder → suite
+# folder → suite
+SUITES = {"words": "words", "minimal_pairs": "minimal-pairs", "senses": "senses", "retrieval": "retrieval"}
 
 _SPLITS = ("train", "dev", "test")
 _SKIPPED_FOLDERS = ("translate", "edges", "prompts")  # of built-in samples
@@ -130,7 +131,7 @@ def _search_folder(folder: Path, seed: int) -> EvaluationData:
     if not data.datasets and not data.suites:
         raise DataError(
             f"{folder} contains no labelled datasets; add folders with train, dev and test files, or folders called "
-            "words, minimal_pairs or senses"
+            "words, minimal_pairs, senses or retrieval"
         )
     return data
 

@@ -30,17 +30,22 @@ from polyseme.comparison.measure.intrinsic import (
     measure_words,
 )
 from polyseme.comparison.measure.items import build_items
-from polyseme.comparison.measure.label_curves import FineTuner, linear_probe_rows, plan_steps
+from polyseme.comparison.measure.label_curves import FineTuner, plan_steps
+from polyseme.comparison.measure.probes.probe_rows import linear_probe_rows, tfidf_rows
 from polyseme.comparison.measure.qualitative import example_rows, neighbour_rows
+from polyseme.comparison.measure.retrieval import measure_retrieval
 from polyseme.comparison.rows import Row
 from polyseme.comparison.train.planning import RUNS
 from polyseme.datasets.builtin import SAMPLES, sample_folder
 from polyseme.datasets.splits import TEXT_FOLDER, SplitCorpus, open_by_language
 from polyseme.errors import PolysemeError
+from polyseme.inference.capabilities import Capability
 from polyseme.loading import load
 from polyseme.pretrained import Pretrained
 from polyseme.system.hardware import is_large_model
 from polyseme.system.processes import WorkerPool
+from polyseme.tasks.tfidf import FAMILY as TFIDF
+from polyseme.tasks.tfidf import KINDS as TFIDF_KINDS
 
 _INDEXED_CHARACTERS = 1_000_000  # of the test text
 
@@ -66,7 +71,7 @@ class Evaluator:
             datasets = docstring_tasks((document for _, document in documents), seed=seed)
         self.datasets = [subsample(dataset, self.budget.examples, seed=seed) for dataset in datasets]
         self.files = {dataset.name: write_dataset(dataset, out / "tasks" / dataset.name) for dataset in self.datasets}
-        self.stages = self._build_stages()
+        self.stages, self.tfidf_stages = self._build_stages(), self._build_tfidf_stages()
         self._loaded: tuple[str, Pretrained] | None = None
 
     @classmethod
@@ -82,8 +87,14 @@ class Evaluator:
         """Processes that evaluate in parallel."""
         return min(self.settings.cores, len(self.stages))
 
+    def stages_of(self, run: str) -> Sequence[str]:
+        """The names of the stages of a run, or of the TF-IDF baseline."""
+        return list(self.tfidf_stages if run == TFIDF else self.stages)
+
     def evaluate(self, run: str, stage: str) -> list[Row]:
-        """The result rows of a run in a stage."""
+        """The result rows of a run, or of the TF-IDF baseline, in a stage."""
+        if run == TFIDF:
+            return list(self.tfidf_stages[stage]())
         model = self.model(run)
         large = is_large_model(sum(weight.numel() for weight in model.encoder.parameters()))
         threads = self.settings.cores // self.num_processes if large and model.encoder.context != "none" else 1
@@ -108,15 +119,22 @@ class Evaluator:
         probe = partial(linear_probe_rows, labels=settings.labels, seeds=seeds)
         return {
             # Fine-tuning takes longest.
-            **{f"{one.name}, fine-tuning": partial(fine_tuning, dataset=one) for one in self.datasets},
-            **{f"{one.name}, linear probe": partial(probe, dataset=one) for one in self.datasets},
-            "likelihood": partial(measure_likelihood, items=items),
-            "minimal pairs": partial(measure_minimal_pairs, items=items),
-            "word similarity": partial(measure_words, items=items),
-            "word senses": partial(measure_senses, items=items),
-            "neighbours": partial(neighbour_rows, items=items),
+            **{f"{one.name}, fine-tuning": _with("embed", partial(fine_tuning, dataset=one)) for one in self.datasets},
+            **{f"{one.name}, linear probe": _with("embed", partial(probe, dataset=one)) for one in self.datasets},
+            "likelihood": _with("score", partial(measure_likelihood, items=items)),
+            "minimal pairs": _with("score", partial(measure_minimal_pairs, items=items)),
+            "word similarity": _with("neighbours", partial(measure_words, items=items)),
+            "word senses": _with("senses", partial(measure_senses, items=items)),
+            "retrieval": _with("embed", partial(measure_retrieval, sets=items.retrieval)),
+            "neighbours": _with("neighbours", partial(neighbour_rows, items=items)),
             "examples": partial(example_rows, items=items, seed=settings.seed),
         }
+
+    def _build_tfidf_stages(self) -> dict[str, Callable[[], Iterable[Row]]]:
+        settings = self.settings
+        seeds = range(settings.seed, settings.seed + settings.seeds)
+        rows = partial(tfidf_rows, labels=settings.labels, seeds=seeds)
+        return {f"{one.name}, linear probe": partial(rows, one) for one in self.datasets if one.kind in TFIDF_KINDS}
 
     def _finetune(self, model: Pretrained, dataset: LabelledDataset, seeds: Sequence[int]) -> Iterator[Row]:
         tuner = FineTuner(
@@ -126,9 +144,16 @@ class Evaluator:
             threads=torch.get_num_threads(),
             folder=self.out / f".finetuning-{os.getpid()}.part",
         )
-        seconds = self.budget.finetuning_seconds / len(self.datasets) / len(seeds)
-        steps = plan_steps(dataset, self.settings.labels, seconds=seconds, step_seconds=tuner.step_seconds())
+        seconds = self.budget.finetuning_seconds
+        if seconds is not None:
+            seconds /= len(self.datasets) * len(seeds)
+        steps = plan_steps(dataset, self.settings.labels, seconds=seconds, step_seconds=tuner.step_seconds)
         return tuner.rows(steps, seeds)
+
+
+def _with(capability: Capability, stage: Stage) -> Stage:
+    """A stage that has no rows for models without a capability."""
+    return lambda model: stage(model) if capability in model.capabilities else ()
 
 
 def find_evaluation_data(settings: ComparisonConfig) -> EvaluationData:

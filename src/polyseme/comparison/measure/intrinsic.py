@@ -49,7 +49,7 @@ def measure_likelihood(model: Pretrained, items: EvaluationItems) -> Iterator[Ro
         ]
         bits, *_ = score_documents(language, selected, model.tokenizer)
         name = f"test text{f', {language}' if language else ''}{case_suffix(model.tokenizer)}"
-        yield _row("likelihood", name, bits, better="lower", scale=scale)
+        yield metric_row("likelihood", name, bits, better="lower", scale=scale)
 
 
 def measure_minimal_pairs(model: Pretrained, items: EvaluationItems) -> Iterator[Row]:
@@ -60,7 +60,7 @@ def measure_minimal_pairs(model: Pretrained, items: EvaluationItems) -> Iterator
         results = score_pairs(name, sets, model.score, most=0)
         # The mean over all sets comes last, except for that over pairs without OOV words.
         overall = [result for result in results if result.metric == "accuracy" and not result.section]
-        yield _row("minimal-pairs", name, replace(overall[-1], num_scored=overall[-1].num_items))
+        yield metric_row("minimal-pairs", name, replace(overall[-1], num_scored=overall[-1].num_items))
 
 
 def measure_words(model: Pretrained, items: EvaluationItems) -> Iterator[Row]:
@@ -68,9 +68,9 @@ def measure_words(model: Pretrained, items: EvaluationItems) -> Iterator[Row]:
     for words in items.words:
         result = score_words(model.space, [words])[-1]
         if result.metric == "spearman":
-            yield _row("words", words.name, replace(result, standard_error=_spearman_error(result)))
+            yield metric_row("words", words.name, replace(result, standard_error=_spearman_error(result)))
         else:
-            yield _row("analogies", words.name, result)
+            yield metric_row("analogies", words.name, result)
 
 
 def _spearman_error(result: MetricResult) -> float | None:
@@ -91,7 +91,7 @@ def measure_senses(model: Pretrained, items: EvaluationItems) -> Iterator[Row]:
             results = list(score_word_in_context(model, name, sets[0], 2 * _MAX_OCCURRENCES, 0))
             layers = [result.value for result in results[1:-1]]
             layer = int(results[-1].section.split(",")[0].removeprefix("layer "))
-            yield _row("senses", name, results[-1], layer=layer, layers=layers)
+            yield metric_row("senses", name, results[-1], layer=layer, layers=layers)
             continue
         words = [(train, test) for one in sets for _, train, test in read_words(one, _MAX_OCCURRENCES, seed=0)]
         yield from _sense_row(model, name, words)
@@ -141,7 +141,7 @@ def _sense_row(
         num_items=num_items,
         outcomes=jackknife_strata([*_sense_strata([of_layers[layer] for of_layers in tested])]),
     )
-    yield _row("senses", name, result, layer=layer, layers=by_layer.tolist())
+    yield metric_row("senses", name, result, layer=layer, layers=by_layer.tolist())
 
 
 def _sense_strata(words: Sequence[tuple[Doubles, Strings]]) -> Iterator[tuple[float, list[float]]]:
@@ -152,7 +152,7 @@ def _sense_strata(words: Sequence[tuple[Doubles, Strings]]) -> Iterator[tuple[fl
             yield 1 / len(words) / len(names), correct[senses == sense].tolist()
 
 
-def _row(
+def metric_row(
     suite: str, name: str, result: MetricResult, *, scale: str | None = None, better: str = "higher", **fields: Any
 ) -> Row:
     """A metric as a row; a metric that could not be computed has no value."""
@@ -172,15 +172,16 @@ def _row(
 
 
 def embedding_seconds(model: Pretrained, sentences: Sequence[str], *, threads: int) -> float | None:
-    """Wall time to embed 1,000 sentences after a warm-up."""
+    """Wall time to embed 1,000 sentences after a warm-up; of a model without vectors, to score them."""
     if not sentences:
         return None
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        model.embed(sentences[:50])
+        process = model.embed if model.encoder.has_vectors else model.score
+        process(sentences[:50])
         started = time.perf_counter()
-        model.embed(sentences)
+        process(sentences)
         return (time.perf_counter() - started) * 1000 / len(sentences)
     finally:
         torch.set_num_threads(before)

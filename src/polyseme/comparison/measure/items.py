@@ -10,7 +10,10 @@ from random import Random
 from polyseme.comparison.config import EvaluationBudget
 from polyseme.comparison.measure.corpus_items import PseudoWord, WordIndex, make_pseudo_words, word_forms, word_order
 from polyseme.corpora.sentence_splitting import split_sentences
+from polyseme.datasets.beir import RetrievalSet
+from polyseme.datasets.derived_retrieval import derive_retrieval_sets
 from polyseme.evaluation.minimal_pairs import PairSet, read_pairs, sample_pairs
+from polyseme.evaluation.retrieval import read_retrieval_sets
 from polyseme.evaluation.word_similarity import WordSet, read_sets
 
 _MAX_DOCUMENT = 600  # characters of a document that are scored
@@ -18,6 +21,7 @@ _MIN_TEXT = 100  # characters
 _NUM_SENTENCES = 1000  # to embed
 _NUM_FREQUENT_WORDS, _NUM_PROMPTS = 6, 3
 _MIN_PAIRS = 5  # of each set of minimal pairs
+_SEARCHED_CHARACTERS = 2_000_000  # of the text that queries are derived from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +34,7 @@ class EvaluationItems:
     words: list[WordSet]
     pseudo_words: list[PseudoWord]
     senses: list[Path]  # folders
+    retrieval: list[RetrievalSet]
     prompts: list[str]
     masked_sentences: list[str]
     frequent_words: list[str]  # whose neighbours are shown
@@ -68,6 +73,7 @@ def build_items(
         words=[*words, *([forms] if forms else ())],
         pseudo_words=make_pseudo_words(index, most=budget.num_pseudo_words, seed=seed),
         senses=list(suites.get("senses", ())),
+        retrieval=_build_retrieval_sets(documents, suites.get("retrieval", ()), budget, seed=seed),
         prompts=prompts,
         masked_sentences=masked,
         frequent_words=frequent,
@@ -116,6 +122,21 @@ def sample_prompts(index: WordIndex, words: Sequence[str], *, seed: int) -> tupl
         if len(masked) == _NUM_PROMPTS:
             break
     return prompts, masked
+
+
+def _build_retrieval_sets(
+    documents: Iterable[tuple[str, str]], folders: Iterable[Path], budget: EvaluationBudget, *, seed: int
+) -> list[RetrievalSet]:
+    """The datasets in folders, and those derived from the documents."""
+    given = [one for folder in folders for one in read_retrieval_sets(folder, most=budget.num_queries, seed=seed)]
+    texts, characters = [], 0
+    for _, document in documents:
+        if characters > _SEARCHED_CHARACTERS:
+            break
+        texts.append(document)
+        characters += len(document)
+    sizes = {"most_queries": budget.num_queries, "most_documents": budget.num_searched}
+    return [*given, *derive_retrieval_sets(texts, **sizes, seed=seed)]
 
 
 def _read_minimal_pairs(folder: Path, *, most: int, seed: int) -> tuple[str, list[PairSet]]:

@@ -1,35 +1,38 @@
-"""Label efficiency: each task with few to many labelled examples, by linear probes and by fine-tuning."""
+"""Label efficiency: each task with few to many labelled examples, by fine-tuning."""
 
 import math
 import shutil
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from polyseme.api import finetune, open_finetuning
+from polyseme.api import open_finetuning
 from polyseme.comparison.measure.datasets import LabelledDataset, label_counts
-from polyseme.comparison.measure.linear_probe import extract_features, fit_probe
 from polyseme.comparison.measure.outcomes import compact_outcomes, mean_outcomes, prediction_outcomes
 from polyseme.comparison.rows import Row
 from polyseme.comparison.train.throughput import cached
+from polyseme.loading import load
 from polyseme.pretrained import Pretrained
 from polyseme.system.atomic_io import sha256
+from polyseme.system.formatting import enumerate_words
+from polyseme.tasks.head_initialization import STRENGTHS
+from polyseme.training.finetuning import SELECTION_METRIC, FineTuningScores, FineTuningSession
 from polyseme.training.recipes.finetune_recipe import epochs_for
 from polyseme.training.recipes.recipe import RECIPE
 from polyseme.training.storage.model_dir import CONFIG
 from polyseme.training.sweep import SweepRun
 
 _BATCH_SIZE = 32  # examples per fine-tuning step
+_SELECTION_PASSES = len(STRENGTHS)  # over the dev set, to choose the probe that fine-tuning starts from
 _MIN_STEPS, _SUFFICIENT_STEPS = 40, 100  # of a fine-tuning run
 _MAX_OVERRUN = 2  # of the time budget, by the shortest fine-tuning run
 _TRIAL_STEPS = 8
-_NUM_VALIDATIONS = 4  # per fine-tuning run
+_NUM_VALIDATIONS = 10  # per fine-tuning run that does not stop early, beside the one at the start
 _INFERENCE_COST = 1 / 3  # per example, relative to training
 
 
@@ -37,29 +40,6 @@ def sample_examples(dataset: LabelledDataset, number: int, seed: int) -> list[in
     """The training examples of a run, as fine-tuning samples them: by the seed, the same for all families."""
     order = np.random.default_rng([seed, 7]).permutation(len(dataset.splits["train"]))
     return sorted(order[:number].tolist())
-
-
-def linear_probe_rows(
-    model: Pretrained, dataset: LabelledDataset, labels: Sequence[int], seeds: Sequence[int]
-) -> Iterator[Row]:
-    """The scores of linear probes for each number of labels."""
-    if dataset.spec.probe is None:
-        return
-    samples = {
-        number: [tuple(sample_examples(dataset, number, seed)) for seed in seeds]
-        for number in label_counts(dataset, labels)
-    }
-    features = extract_features(model, dataset, chain(*samples.values()))
-    for number, by_seed in samples.items():
-        started = time.perf_counter()
-        # With all examples, every seed has the same sample.
-        scores = {sample: fit_probe(dataset, features, sample) for sample in set(by_seed)}
-        values = [value for sample in by_seed if (value := scores[sample].value) is not None]
-        if len(values) == len(by_seed):
-            layer = statistics.mode([scores[sample].layer for sample in by_seed])
-            outcomes = [scores[sample].outcomes for sample in by_seed]
-            seconds = time.perf_counter() - started
-            yield _row(dataset, "linear_probe", number, values, outcomes, seconds, layer=layer)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,22 +53,57 @@ class FineTuner:
     folder: Path
 
     def rows(self, steps_by_labels: Mapping[int, int], seeds: Sequence[int]) -> Iterator[Row]:
-        """The scores after fine-tuning, for each number of labels and its number of steps."""
+        """The scores after fine-tuning, for each number of labels and its number of steps, at most."""
         gold = self.dataset.splits["test"]
         for number, steps in steps_by_labels.items():
             started = time.perf_counter()
-            values, outcomes = [], []
+            values, outcomes, scores = [], [], []
             for seed in seeds:
-                shutil.rmtree(self.folder, ignore_errors=True)  # left over from a crash
-                model = finetune(self.model, labels=number, seed=seed, out=self.folder, **self._options(steps))
-                shutil.rmtree(self.folder, ignore_errors=True)
+                model, of_run = self._finetune(number, seed, steps)
+                scores.append(of_run)
                 (head,) = model.tasks.values()
                 predictions = model.predict(gold)
                 values.append(head.score(predictions, gold)[self.dataset.metric])
                 language = getattr(getattr(head, "config", None), "language", "en")
                 outcomes.append(prediction_outcomes(self.dataset, predictions, language=language))
             seconds = time.perf_counter() - started
-            yield _row(self.dataset, "fine_tuning", number, values, outcomes, seconds, steps=steps)
+            starts = [one.initial for one in scores if one.initial is not None and self.dataset.spec.probe]
+            fields = {
+                "steps": steps,
+                "converged": all(one.converged for one in scores),
+                "dev": statistics.fmean(one.dev[SELECTION_METRIC] for one in scores),
+                "probe_dev": statistics.fmean(starts) if starts else None,
+            }
+            yield task_row(self.dataset, "fine_tuning", number, values, outcomes, seconds, **fields)
+
+    def _finetune(self, number: int, seed: int, steps: int) -> tuple[Pretrained, FineTuningScores]:
+        """Fine-tune with some labels until the dev score stops improving, and load the model."""
+        session = self._open(number, seed, steps)
+        for _ in session.steps():
+            pass
+        session.finish()
+        loaded = load(self.folder), FineTuningScores.read(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        return loaded
+
+    def _open(self, number: int, seed: int, steps: int) -> FineTuningSession:
+        shutil.rmtree(self.folder, ignore_errors=True)  # left over from a crash
+        run = SweepRun(folder=self.folder, num_labels=number, seed=seed)
+        options: dict[str, Any] = {
+            "task": self.dataset.kind,
+            "train": self.files["train"],
+            "dev": self.files["dev"],
+            "budget": f"{steps}steps",
+            "settings": [
+                f"training.threads={self.threads}",
+                f"training.num_evaluations={_NUM_VALIDATIONS}",
+                f"data.batch_size={_BATCH_SIZE}",
+                "finetuning.linear_path=true",  # the model need not open in transformers
+            ],
+        }
+        session = next(open_finetuning(self.model, [run], **options))
+        assert isinstance(session, FineTuningSession)
+        return session
 
     def step_seconds(self) -> float:
         """Processor time per step, measured once per machine for all models of the same shape."""
@@ -98,43 +113,29 @@ class FineTuner:
         return cached("finetuning", key, self._measure_step, float)
 
     def _measure_step(self) -> float:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        run = SweepRun(folder=self.folder, num_labels=0, seed=0)
-        session = next(open_finetuning(self.model, [run], **self._options(_TRIAL_STEPS)))
+        session = self._open(0, 0, _TRIAL_STEPS)
         try:
             return session.measure_step_time(math.inf, num_steps=_TRIAL_STEPS).processor_seconds or 1e-3
         finally:
             session.pause()
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _options(self, steps: int) -> dict[str, Any]:
-        return {
-            "task": self.dataset.kind,
-            "train": self.files["train"],
-            "dev": self.files["dev"],
-            "budget": f"{steps}steps",
-            # Runs are too short for early stopping.
-            "settings": [
-                f"training.threads={self.threads}",
-                f"training.evaluate_every={math.ceil(steps / _NUM_VALIDATIONS)}",
-                f"data.batch_size={_BATCH_SIZE}",
-                "finetuning.patience=0",
-            ],
-        }
-
 
 def plan_steps(
-    dataset: LabelledDataset, labels: Sequence[int], *, seconds: float, step_seconds: float
+    dataset: LabelledDataset, labels: Sequence[int], *, seconds: float | None, step_seconds: Callable[[], float]
 ) -> dict[int, int]:
-    """Fine-tuning steps for each number of labels, within a total budget of processor time.
+    """Fine-tuning steps for each number of labels, at most; most runs stop early.
 
-    Each run has the usual number of steps for its number of examples, or fewer if time is short. Before that would be
-    too few to be meaningful, numbers of labels are omitted: first those between the fewest and all, in the end all of
-    them. Validation and the test set are part of the budget.
+    Without a limit of processor time, that is the usual number for a number of examples. With a limit, it is less, and
+    before it would be too little to be meaningful, numbers of labels are omitted: first those between the fewest and
+    all, in the end all of them. Validation and the test set are part of the limit.
     """
     counts = label_counts(dataset, labels)
-    affordable = seconds / step_seconds
-    num_evaluated = _NUM_VALIDATIONS * len(dataset.splits["dev"]) + len(dataset.splits["test"])
+    if seconds is None:
+        return {count: _usual_steps(count) for count in counts}
+    affordable = seconds / step_seconds()
+    num_dev, num_test = len(dataset.splits["dev"]), len(dataset.splits["test"])
+    num_evaluated = (1 + _NUM_VALIDATIONS + _SELECTION_PASSES) * num_dev + num_test + counts[-1]
     evaluation = math.ceil(_INFERENCE_COST * num_evaluated / _BATCH_SIZE)  # in steps
     if _MAX_OVERRUN * affordable < min(_MIN_STEPS, _usual_steps(counts[-1])) + evaluation:
         return {}
@@ -144,11 +145,18 @@ def plan_steps(
     return {count: min(most, _usual_steps(count)) for count in selected}
 
 
+def describe_bound(datasets: Sequence[LabelledDataset], labels: Sequence[int]) -> str:
+    """How long fine-tuning without a budget continues at most, for a message."""
+    counts = sorted({count for dataset in datasets for count in label_counts(dataset, labels)})
+    bounds = enumerate_words([f"{epochs_for(count)} epochs of {count:,} examples" for count in counts])
+    return f"fine-tuning ends when dev scores no longer improve, after at most {bounds}"
+
+
 def _usual_steps(num_examples: int) -> int:
     return math.ceil(num_examples / _BATCH_SIZE) * epochs_for(num_examples)
 
 
-def _row(
+def task_row(
     dataset: LabelledDataset,
     method: str,
     num_labels: int,
@@ -157,6 +165,7 @@ def _row(
     seconds: float,
     **fields: Any,
 ) -> Row:
+    """The row of a method with a number of labels, given the values and outcomes of each seed."""
     return {
         "row": "task",
         "task": dataset.name,

@@ -6,6 +6,7 @@ from html import escape
 
 from polyseme.comparison.report.decision import Decision
 from polyseme.comparison.report.labels import (
+    BASELINES,
     METHODS,
     SCALES,
     family_name,
@@ -14,8 +15,9 @@ from polyseme.comparison.report.labels import (
     metric_name,
     truncate,
 )
+from polyseme.comparison.report.measurements import task_score
 from polyseme.comparison.report.results_view import ResultsView, get_number, get_text
-from polyseme.comparison.report.scores import task_score
+from polyseme.comparison.rows import Row
 from polyseme.rendering.svg import Axis, Chart, Point, marker
 from polyseme.system.formatting import enumerate_words
 
@@ -55,8 +57,8 @@ def draw_strip(decision: Decision, results: ResultsView) -> str:
     parts = [f'<path class="track" d="M4 {height / 2}H{width - 4}"/>']
     best, numbers = decision.best, results.series
     if best is not None:
-        others = [other for other in overall.scores if other != best]
-        band = statistics.median(2 * overall.standard_error_of_difference(best, other) for other in others)
+        others = (overall.difference(best, other) for other in overall.scores if other != best)
+        band = statistics.median((other.high - other.low) / 2 for other in others)
         left, right = max(4.0, x(values[best] - band)), x(values[best])
         parts.append(
             f'<rect class="band" x="{left:.1f}" y="5" width="{right - left + 6:.1f}" height="{height - 10}" rx="4"/>'
@@ -66,13 +68,12 @@ def draw_strip(decision: Decision, results: ResultsView) -> str:
         parts.append(
             f'<path class="rule" d="M{x(baseline):.1f} 3V{height - 3}"><title>{escape(tooltip)}</title></path>'
         )
-    for family in sorted(values, key=lambda one: (one == decision.family, values[one])):  # the recommended one on top
-        score = overall.scores[family]
-        tooltip = f"{family_name(family)}: {score}"
-        size = 1.35 if family == decision.family else 0.8
-        drawn = marker(x(values[family]), height / 2, numbers[family], size=size, tooltip=tooltip)
-        parts.append(f'<g data-series="{numbers[family]}">{drawn}</g>')
-    label = "; ".join(f"{family_name(one)} {format_score(overall.scores[one].value)}" for one in overall.ranked())
+    for option in sorted(values, key=lambda one: (one == decision.option, values[one])):  # the recommended one on top
+        tooltip, number = f"{option.name}: {overall.scores[option]}", numbers[option.family]
+        size = 1.35 if option == decision.option else 0.8
+        drawn = marker(x(values[option]), height / 2, number, size=size, tooltip=tooltip)
+        parts.append(f'<g data-series="{number}">{drawn}</g>')
+    label = "; ".join(f"{option.name} {format_score(overall.scores[option].value)}" for option in overall.ranked())
     return (
         f'<svg class="chart strip" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">'
         f"{''.join(parts)}</svg>"
@@ -82,11 +83,10 @@ def draw_strip(decision: Decision, results: ResultsView) -> str:
 def draw_learning_curves(results: ResultsView) -> list[tuple[str, str, str]]:
     """A chart of dev likelihoods for each scale, as (scale, title, SVG); lower-cased text has a chart of its own."""
     curves: dict[tuple[str, str], dict[str, list[Point]]] = {}
-    for row in results.of["learning_curve"]:
-        for point in row["points"]:
-            key = (point["scale"], likelihood_name(point["scale"], get_text(row, "name")))
-            drawn_point = Point(point["processor_seconds"] / 60, point["bits_per_character"])
-            curves.setdefault(key, {}).setdefault(row["family"], []).append(drawn_point)
+    for (name,), families in results.group_trainings("learning_curve", "name").items():
+        for family, rows in families.items():
+            for scale, line in _mean_curves(rows).items():
+                curves.setdefault((scale, likelihood_name(scale, name)), {})[family] = line
     drawn = []
     for scale, title in sorted(curves, key=lambda key: ([*SCALES, key[0]].index(key[0]), key)):
         lines = {family: _thin(line) for family, line in curves[scale, title].items()}
@@ -111,11 +111,13 @@ def draw_learning_curves(results: ResultsView) -> list[tuple[str, str, str]]:
 def draw_label_curves(results: ResultsView, task: str) -> list[tuple[str, str]]:
     """Scores by number of labels, as (title, SVG): one chart for linear probes, one for fine-tuning, on equal axes."""
     lines: dict[str, dict[str, list[Point]]] = {method: {} for method in METHODS}
-    for row in results.of["task"]:
-        if row["task"] == task:
-            score = task_score(results, row)
-            point = Point(row["num_labels"], score.value, score.standard_error or 0.0)
-            lines[row["method"]].setdefault(row["family"], []).append(point)
+    unconverged: dict[str, list[tuple[Point, str]]] = {method: [] for method in METHODS}
+    for (family, method, num_labels), rows in results.task_options(task).items():
+        score = task_score(results, rows)
+        point = Point(num_labels, score.value, score.standard_error or 0.0)
+        lines[method].setdefault(family, []).append(point)
+        if not all(row.get("converged", True) for row in rows):
+            unconverged[method].append((point, family))
     points = [point for group in lines.values() for line in group.values() for point in line]
     if not points:
         return []
@@ -135,17 +137,45 @@ def draw_label_curves(results: ResultsView, task: str) -> list[tuple[str, str]]:
         height=300,
     )
     drawn = []
+    baselines = {family: line for family, line in lines["linear_probe"].items() if family in BASELINES}
     for method, title in METHODS.items():
         parts = []
-        for family, line in lines[method].items():
+        for family, line in (lines[method] and baselines | lines[method]).items():
             line.sort(key=lambda point: point.x)
-            hollow, tooltip = method == "linear_probe", f"{family_name(family)}, {title}"
-            parts.append(chart.line(line, results.series[family], hollow=hollow, tooltip=tooltip))
+            parts.append(chart.line(line, results.series[family], tooltip=f"{family_name(family)}, {title}"))
+        for point, family in unconverged[method]:
+            tooltip = f"{family_name(family)}: did not converge"
+            x, y = chart.x(point.x), chart.y(point.y)
+            parts.append(marker(x, y, results.series[family], hollow=True, tooltip=tooltip))
         if majority is not None:
             parts.append(chart.reference_line(majority, "majority baseline"))
         if lines[method]:
             drawn.append((title, chart.render(parts, f"{truncate(task, 60)}, {title}: {metric} by number of labels")))
     return drawn
+
+
+def _mean_curves(rows: Sequence[Row]) -> dict[str, list[Point]]:
+    """The mean learning curve over trainings by scale, with standard deviations; the first if they differ in length."""
+    by_scale: dict[str, list[list[Point]]] = {}
+    for row in rows:
+        curves: dict[str, list[Point]] = {}
+        for point in row["points"]:
+            drawn = Point(point["processor_seconds"] / 60, point["bits_per_character"])
+            curves.setdefault(point["scale"], []).append(drawn)
+        for scale, curve in curves.items():
+            by_scale.setdefault(scale, []).append(curve)
+    means = {}
+    for scale, several in by_scale.items():
+        same = len({len(curve) for curve in several}) == 1
+        places = zip(*(several if same else several[:1]), strict=True)
+        means[scale] = [_mean_point(points) for points in places]
+    return means
+
+
+def _mean_point(points: Sequence[Point]) -> Point:
+    ys = [point.y for point in points]
+    error = statistics.stdev(ys) if len(ys) > 1 else 0.0
+    return Point(statistics.fmean(point.x for point in points), statistics.fmean(ys), error)
 
 
 def _thin(line: Sequence[Point]) -> list[Point]:

@@ -7,12 +7,20 @@ from html import escape
 from polyseme.system.formatting import enumerate_words
 from polyseme.training.recipes.presets import display_name
 
-METHODS = {"linear_probe": "linear probe", "fine_tuning": "fine-tuned"}
+BASELINES = {"tfidf": "TF-IDF", "bm25": "BM25", "ngram": "n-gram model"}
+"""Simple methods that take part in every comparison; the recommendation prefers them."""
+
+METHODS = {
+    "linear_probe": "linear probe",
+    "linear_probe_with_tfidf": "linear probe with TF-IDF",
+    "fine_tuning": "fine-tuned",
+}
 SUITES = {
     "words": "word similarity",
     "analogies": "word analogies",
     "senses": "word senses",
     "minimal-pairs": "minimal pairs",
+    "retrieval": "retrieval",
 }
 SCALES = {
     "causal": "bits per character",
@@ -36,7 +44,7 @@ def likelihood_name(scale: str, text: str) -> str:
 
 def family_name(family: str) -> str:
     """The display name of a family."""
-    return display_name(family) or truncate(family, 40)
+    return display_name(family) or BASELINES.get(family) or truncate(family, 40)
 
 
 def family_names(families: Sequence[str]) -> str:

@@ -6,8 +6,23 @@ from collections.abc import Iterator, Sequence
 from polyseme.comparison.report.decision import Decision
 from polyseme.comparison.report.labels import family_name, truncate
 from polyseme.comparison.report.results_view import ResultsView, get_text
-from polyseme.comparison.report.sentences import Recommendation, describe_score, explain
-from polyseme.comparison.report.tables import Cell, Column, cost_columns, list_settings, score_columns
+from polyseme.comparison.report.sentences import (
+    Recommendation,
+    describe_cost,
+    describe_datasets,
+    describe_score,
+    explain,
+    what_would_change,
+)
+from polyseme.comparison.report.tables import (
+    SCORE_KEY,
+    Cell,
+    Column,
+    cost_columns,
+    list_settings,
+    score_columns,
+    spread_columns,
+)
 
 # Characters with a meaning in Markdown; the last two groups only at the start of a line.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|~$^])|^(?=[#+=-])|(?<=^\d)(?=[.)](?:\s|$))")
@@ -32,17 +47,21 @@ def _lines(results: ResultsView, recommendation: Recommendation) -> Iterator[str
     yield from (escape_markdown(recommendation.confidence, 2000), "")
     if recommendation.decisions:
         yield from _table(
-            ["use", "family", "score", "metric", "runner-up", "why"],
+            ["use", "recommended", "score", "metric", "cost", "runner-up", "why", "what would change this"],
             [_decision_row(decision, results) for decision in recommendation.decisions],
         )
     for limit in recommendation.limitations:
         yield f"- {escape_markdown(limit)}"
     if scores := score_columns(results):
         yield from ("", "## Scores", "")
-        yield from ("With standard errors. Bold: significantly better than all others (two standard errors).", "")
+        yield from (SCORE_KEY, "")
         yield from _family_table(scores, results)
         for column in scores:
             yield f"- {escape_markdown(column.name)}: {escape_markdown(column.description)}"
+    if spreads := spread_columns(results):
+        yield from ("", "### Variation between trainings", "")
+        yield from ("Standard deviation over the trainings of each family.", "")
+        yield from _family_table(spreads, results)
     if any(results.families.values()):
         yield from ("", "## Costs", "")
         yield from _family_table(cost_columns(results), results)
@@ -64,15 +83,17 @@ def _lines(results: ResultsView, recommendation: Recommendation) -> Iterator[str
 def _decision_row(decision: Decision, results: ResultsView) -> list[str]:
     score, runner_up = decision.score, ""
     if decision.runner_up is not None and decision.overall is not None:
-        name, other = escape_markdown(family_name(decision.runner_up)), decision.overall.scores[decision.runner_up]
+        name, other = escape_markdown(decision.runner_up.name), decision.overall.scores[decision.runner_up]
         runner_up = f"{name} {other}{'' if decision.significant else ', not significant'}"
     return [
         decision.use.name,
         f"**{escape_markdown(family_name(decision.family))}**" if decision.family else "none",
         str(score or ""),
         escape_markdown(describe_score(decision), 100),
+        describe_cost(decision, results),
         runner_up,
-        escape_markdown(explain(decision, results), 600),
+        escape_markdown(" ".join(filter(None, [explain(decision, results), describe_datasets(decision)])), 1400),
+        escape_markdown(what_would_change(decision), 600),
     ]
 
 

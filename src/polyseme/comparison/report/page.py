@@ -18,14 +18,24 @@ from polyseme.comparison.report.panels import draw_examples, draw_neighbours
 from polyseme.comparison.report.pareto import COSTS, draw_pareto_front, find_qualities
 from polyseme.comparison.report.results_view import ResultsView, fill_template, get_number, get_text, load_results
 from polyseme.comparison.report.sense_maps import draw_sense_maps
-from polyseme.comparison.report.sentences import Recommendation, describe_score, explain, recommend
+from polyseme.comparison.report.sentences import (
+    Recommendation,
+    describe_cost,
+    describe_datasets,
+    describe_score,
+    explain,
+    recommend,
+    what_would_change,
+)
 from polyseme.comparison.report.tables import (
+    SCORE_KEY,
     cost_columns,
     draw_commands,
     draw_table,
     draw_terms,
     list_settings,
     score_columns,
+    spread_columns,
 )
 from polyseme.rendering.html import page
 from polyseme.system.atomic_io import write_file
@@ -35,15 +45,13 @@ from polyseme.system.io_errors import writable
 PAGE, MARKDOWN = "report.html", "report.md"
 
 _STANDARD_ERRORS = (
-    "All ± are one standard error: for tasks, from the variance of the mean over seeds plus the sampling variance of "
-    "the test set; for likelihoods, from the variance over documents; otherwise, over items. Two families are tied if "
-    "they differ by no more than two standard errors of the difference. As all families are evaluated on the same "
-    "items, that is the standard error of the mean difference per item, which is smaller than the ± suggest; where the "
-    "outcomes of single items were not recorded, it is computed from both ±."
-)
-_ABOUT_SCORES = (
-    "<p>With standard errors. Bold: significantly better than all others (two standard errors of the difference). "
-    "Tasks are shown at their largest number of labels, with the better of linear probe and fine-tuning.</p>"
+    "All ± are one standard error: from the sampling variance of the test set, and from the variances of the means "
+    "over trainings and over samples of labels. Differences are tested by a hierarchical bootstrap of 2,000 resamples: "
+    "test items are resampled, and means over trainings and label samples are drawn from t distributions. As all "
+    "options are evaluated on the same items, these errors are smaller than the ± suggest; where the outcomes of "
+    "single items were not recorded, they are computed from both ±. p-values are two-sided and adjusted for the number "
+    "of options in the comparison (Holm, 1979), and a difference is significant if p < 0.05; 95 % intervals are not "
+    "adjusted."
 )
 _SCALES = {
     "causal": "each token given all tokens to its left",
@@ -70,7 +78,7 @@ def draw_page(results: ResultsView, recommendation: Recommendation) -> str:
     costs = draw_table(cost_columns(results), results, "Costs") if any(results.families.values()) else ""
     sections = [
         ("pareto", "Quality against cost", _pareto(results)),
-        ("scores", "Scores", scores and _ABOUT_SCORES + scores),
+        ("scores", "Scores", scores and f"<p>{SCORE_KEY}</p>{scores}{_spreads(results)}"),
         ("costs", "Costs", costs),
         ("learning", "Learning curves", _learning_curves(results)),
         ("labels", "Scores by number of labels", _label_curves(results)),
@@ -118,7 +126,7 @@ def _recommendation(results: ResultsView, recommendation: Recommendation) -> str
     items = "".join(f"<li>{escape(limit)}</li>" for limit in recommendation.limitations)
     key = (
         f'{draw_legend(results, results.trained)}<p class="faint key">Better scores are further right. Shaded: not '
-        "significantly different from the best (±2 s.e.). Dashed: majority or chance baseline.</p>"
+        "significantly different from the best, taken alone. Dashed: majority or chance baseline.</p>"
     )
     return (
         f'<section id="recommendation"><p class="verdict">{escape(recommendation.summary)}</p>'
@@ -138,26 +146,29 @@ def _card(decision: Decision, results: ResultsView) -> str:
         parts.append(f'<p class="family">{family_badge(decision.family, results)}</p>')
         metric = escape_text(describe_score(decision), 90)
         parts.append(f'<p class="score">{score} <span class="faint">{metric}</span></p>')
+        if cost := describe_cost(decision, results):
+            parts.append(f'<p class="score">{escape(cost)}</p>')
     parts.append(draw_strip(decision, results))
-    if decision.runner_up is not None and overall is not None:
-        family, other = str(decision.family), decision.runner_up
-        place = "best mean" if overall.lead(other, family) > 0 else "runner-up"
-        differs = decision.significant or overall.significantly_better(other, family)
+    if decision.option is not None and decision.runner_up is not None and overall is not None:
+        option, other = decision.option, decision.runner_up
+        place = "best score" if other == decision.best else "runner-up"
+        differs = overall.difference(option, other).significant
         parts.append(
-            f'<p class="next"><span class="faint">{place}:</span> {escape(family_name(other))} {overall.scores[other]} '
+            f'<p class="next"><span class="faint">{place}:</span> {escape(other.name)} {overall.scores[other]} '
             f'<span class="faint">{"significant" if differs else "not significant"}</span></p>'
         )
-    parts.append(f'<p class="why">{escape_text(explain(decision, results), 600)}</p>')
-    if len(decision.measurements) > 1:
-        parts.append(f'<p class="why faint">{escape_text(_best_of_each(decision), 400)}</p>')
+    parts.append(f'<p class="why">{escape_text(explain(decision, results), 800)}</p>')
+    if change := what_would_change(decision):
+        parts.append(f'<p class="why">{escape_text(change, 600)}</p>')
+    if decision.by_dataset:
+        parts.append(f'<p class="why faint">{escape_text(describe_datasets(decision), 600)}</p>')
     return f'<article class="card">{"".join(parts)}</article>'
 
 
-def _best_of_each(decision: Decision) -> str:
-    """The best family of each measurement."""
-    best = ((one, one.ranked()[0]) for one in decision.measurements)
-    parts = (f"{truncate(one.name, 40)}: {family_name(family)} {one.scores[family]}" for one, family in best)
-    return f"Best on each dataset: {'; '.join(parts)}."
+def _spreads(results: ResultsView) -> str:
+    table = draw_table(spread_columns(results), results, "Variation between trainings")
+    about = "<h3>Variation between trainings</h3><p>Standard deviation over the trainings of each family.</p>"
+    return table and about + table
 
 
 def _pareto(results: ResultsView) -> str:
@@ -211,7 +222,10 @@ def _label_curves(results: ResultsView) -> str:
     if not parts:
         return ""
     legend = draw_legend(results, {row["family"] for row in results.of["task"]})
-    key = "Hollow markers: linear probe. Filled markers: fine-tuned. Error bars: one standard error."
+    key = (
+        "Each method has a chart on equal axes; TF-IDF is in all of them. Hollow markers: fine-tuning did not "
+        "converge. Error bars: one standard error."
+    )
     return f"{legend}<p>{key}</p>{''.join(parts)}"
 
 

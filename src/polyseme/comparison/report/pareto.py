@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from html import escape
 
 from polyseme.comparison.report.labels import family_name, family_names, metric_name, truncate
+from polyseme.comparison.report.measurements import suite_measurements, task_measurements
 from polyseme.comparison.report.results_view import ResultsView, get_number
-from polyseme.comparison.report.scores import Measurement, suite_measurements, task_measurements
+from polyseme.comparison.report.scores import Measurement
 from polyseme.rendering.svg import Axis, Chart, marker
 from polyseme.system.formatting import enumerate_words, format_bytes, format_count, format_duration
 
@@ -36,7 +37,7 @@ class Quality:
 
 
 COSTS = (
-    Cost(key="embedding_seconds", name="time to embed 1,000 sentences", formatted=format_duration),
+    Cost(key="embedding_seconds", name="time for 1,000 texts", formatted=format_duration),
     Cost(key="processor_seconds", name="processor time of training", formatted=format_duration),
     Cost(key="disk_bytes", name="size on disk", formatted=format_bytes),
     Cost(key="parameters", name="parameters", formatted=format_count),
@@ -46,12 +47,12 @@ COSTS = (
 def find_qualities(results: ResultsView) -> list[Quality]:
     """The mean score and mean rank over the measurements that all families share, then each measurement."""
     measurements = [*task_measurements(results), *suite_measurements(results)]
-    families = results.trained
+    families = results.pretrained
     shared = [
         one
         for one in measurements
         if one.kind != "likelihood"
-        and all(family in one.scores for family in families)
+        and set(families) <= one.by_family().keys()
         and any(map(one.above_baseline, one.scores))
     ]
     qualities = []
@@ -61,12 +62,12 @@ def find_qualities(results: ResultsView) -> list[Quality]:
             Quality(
                 name="mean normalized score",
                 description=f"0 is the baseline, 1 the best family; {over}",
-                values=_mean_by_family([*map(_normalized_gains, shared)]),
+                values=_mean_by_family([_normalized_gains(one, families) for one in shared]),
             ),
             Quality(
                 name="mean rank",
                 description=f"1 is best; {over}",
-                values=_mean_by_family([*map(_negated_ranks, shared)]),
+                values=_mean_by_family([_negated_ranks(one, families) for one in shared]),
                 formatted=_format_negated,
             ),
         ]
@@ -77,7 +78,7 @@ def find_qualities(results: ResultsView) -> list[Quality]:
             Quality(
                 name=truncate(one.name, 60),
                 description=" ".join(filter(None, [metric, labels])),
-                values=one.gains,
+                values=_gains(one),
                 formatted=_format_negated if one.sign < 0 else "{:g}".format,
             )
         )
@@ -137,19 +138,25 @@ def _format_negated(value: float) -> str:
     return f"{-value:g}"
 
 
-def _normalized_gains(one: Measurement) -> dict[str, float]:
-    every = one.gains.values()
-    floor = min(every) if one.baseline is None else one.sign * one.baseline
-    span = max(every) - floor
-    return {family: max(0.0, (gain - floor) / span) if span > 0 else 0.0 for family, gain in one.gains.items()}
+def _gains(one: Measurement, families: Sequence[str] = ()) -> dict[str, float]:
+    """The score of each family, negated if lower values are better; by default, of all families."""
+    by_family = one.by_family()
+    return {family: one.sign * by_family[family][1].value for family in families or by_family}
 
 
-def _negated_ranks(one: Measurement) -> dict[str, float]:
+def _normalized_gains(one: Measurement, families: Sequence[str]) -> dict[str, float]:
+    gains = _gains(one, families)
+    floor = min(gains.values()) if one.baseline is None else one.sign * one.baseline
+    span = max(gains.values()) - floor
+    return {family: max(0.0, (gain - floor) / span) if span > 0 else 0.0 for family, gain in gains.items()}
+
+
+def _negated_ranks(one: Measurement, families: Sequence[str]) -> dict[str, float]:
     """Ranks from -1 downwards; ties share their mean rank."""
-    every = [*one.gains.values()]
+    gains = _gains(one, families)
+    every = [*gains.values()]
     return {
-        family: -sum(other > gain for other in every) - (every.count(gain) + 1) / 2
-        for family, gain in one.gains.items()
+        family: -sum(other > gain for other in every) - (every.count(gain) + 1) / 2 for family, gain in gains.items()
     }
 
 

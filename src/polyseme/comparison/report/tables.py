@@ -1,18 +1,26 @@
 """The tables of a report: scores, costs, commands and evaluation settings."""
 
 import re
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from polyseme.comparison.report.charts import family_badge
 from polyseme.comparison.report.labels import METHODS, capitalize, family_names, format_score, metric_name, truncate
+from polyseme.comparison.report.measurements import suite_measurements, task_measurements
 from polyseme.comparison.report.results_view import ResultsView, fill_template, get_number, get_text
-from polyseme.comparison.report.scores import Measurement, suite_measurements, task_measurements
+from polyseme.comparison.report.scores import Measurement, Score
 from polyseme.comparison.rows import Row
 from polyseme.system.formatting import format_bytes, format_count, format_duration
 
 MISSING = "–"
+UNCONVERGED = " *"
+SCORE_KEY = (
+    "With standard errors. Bold: significantly better than all others. Tasks are shown at their largest number of "
+    "labels, with the method of each family that is best on the dev set, if its score is "
+    "recorded. *: fine-tuning did not converge."
+)
 _MIN_SECONDS = 0.05  # below which a throughput means nothing
 _ERROR = re.compile(r" (± \S+)")
 
@@ -45,15 +53,40 @@ def score_columns(results: ResultsView) -> list[Column]:
 def _score_column(measurement: Measurement) -> Column:
     best = measurement.significantly_best()
     cells = {}
-    for family, score in measurement.scores.items():
-        method = METHODS.get(score.method, "")
-        cells[family] = Cell(text=str(score), value=score.value, best=family == best, tooltip=method)
+    for family, (option, score) in measurement.by_family(unconverged=True).items():
+        mark = UNCONVERGED if option in measurement.unconverged else ""
+        parts = [METHODS.get(option.method, ""), "did not converge" if mark else "", _range(score)]
+        cells[family] = Cell(
+            text=f"{score}{mark}", value=score.value, best=option == best, tooltip=", ".join(filter(None, parts))
+        )
     return Column(
         name=truncate(measurement.name, 40),
         description=_describe(measurement),
         cells=cells,
         lower_is_better=measurement.sign < 0,
     )
+
+
+def spread_columns(results: ResultsView) -> list[Column]:
+    """The standard deviation over the trainings of each family, if there are several."""
+    columns = []
+    for one in (*task_measurements(results), *suite_measurements(results)):
+        spreads = {
+            family: statistics.stdev(score.by_training)
+            for family, (_, score) in one.by_family(unconverged=True).items()
+            if len(score.by_training) > 1
+        }
+        if spreads:
+            cells = {family: Cell(text=f"{spread:.3f}", value=spread) for family, spread in spreads.items()}
+            columns.append(Column(name=truncate(one.name, 40), description="", cells=cells, lower_is_better=True))
+    return columns
+
+
+def _range(score: Score) -> str:
+    """The lowest and the highest score of several trainings."""
+    if len(score.by_training) < 2:
+        return ""
+    return f"{len(score.by_training)} trainings from {min(score.by_training):.3f} to {max(score.by_training):.3f}"
 
 
 def _describe(one: Measurement) -> str:
@@ -79,7 +112,12 @@ _COSTS: tuple[tuple[str, str, Callable[[float], str] | None, str], ...] = (
     ("preparation_seconds", "preparation", format_duration, "tokenizer training and encoding, outside the budget"),
     ("peak_memory_bytes", "peak memory", format_bytes, "during training"),
     ("disk_bytes", "on disk", format_bytes, "size of the model"),
-    ("embedding_seconds", "inference", format_duration, "time to embed 1,000 sentences of the test text"),
+    (
+        "embedding_seconds",
+        "inference",
+        format_duration,
+        "time to embed 1,000 texts; TF-IDF: to classify them",
+    ),
     ("stopped_by", "stopped by", None, "budget, or completion where the training is a fixed number of passes"),
 )
 
@@ -171,7 +209,8 @@ def list_settings(results: ResultsView) -> list[tuple[str, str]]:
         ),
         ("SHA-256 of this text", truncate(get_text(of, "scored_sha256"), 64)),
         *((f"task {truncate(task, 60)}", _describe_task(row)) for task, row in results.tasks.items()),
-        ("seeds", fill_template("{:.0f} for tasks; models are trained once", of, "seeds")),
+        ("seeds", fill_template("{:.0f} samples of labels for tasks", of, "seeds")),
+        ("trainings", fill_template("{:.0f} of each family", of, "trainings")),
         ("machine", _join(truncate(get_text(machine, "processor"), 80), threads, memory)),
         ("versions", _join(*(truncate(f"{key} {one}", 60) for key, one in versions.items()))),
         ("date", truncate(get_text(of, "date"), 30)),

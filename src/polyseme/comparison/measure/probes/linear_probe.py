@@ -1,9 +1,9 @@
 """Linear probes: what can be read off frozen vectors by a linear model.
 
 Multinomial logistic regression for labels and ridge regression for scores, on vectors of texts (mean of their tokens),
-of words (mean of their pieces), or of pairs as [u; v; |u - v|; u v] (Conneau et al., 2017). The layer and the
-regularization strength are chosen on the dev set, and the score is that of the test set. Mostly-zero features, such as
-one-hot vectors, are stored as sparse matrices.
+of words (mean of their pieces), or of pairs as [u; v; |u - v|; u v] (Conneau et al., 2017). The regularization strength
+and the features, those of one layer or of all layers, are chosen on the dev set, and the score is that of the test set.
+Mostly-zero features, such as one-hot vectors, are sparse matrices.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,23 +17,25 @@ import torch.nn.functional as F
 from scipy import sparse
 from torch import Tensor
 
-from polyseme.analysis.span_activations import spans_to_tokens
 from polyseme.arrays import Floats, Ids
+from polyseme.baselines.linear_model import LinearModel
 from polyseme.comparison.measure.datasets import LabelledDataset
 from polyseme.comparison.measure.outcomes import task_outcomes
+from polyseme.comparison.measure.probes.text_features import Features, TextEncoder, join_columns
 from polyseme.pretrained import Pretrained
 from polyseme.tasks.metrics import accuracy, entity_counts, spearman, tag_accuracy
 from polyseme.tasks.spec import LinearProbe
 
-_BATCH_SIZE = 128  # texts encoded at once
-_STRENGTHS = (1e-3, 1e-1)  # of L2 regularization, relative to the mean loss
+_BATCH_SIZE = 128  # examples encoded at once
+_STRENGTHS = (1e-3, 1e-2, 1e-1, 1.0)  # of L2 regularization, relative to the mean loss
 _ITERATIONS = 60
 _MAX_TRAIN_WORDS = 10_000  # of sequence labelling
 _MAX_DENSITY = 0.1  # of features stored as a sparse matrix
 _MAX_ROW_SPACE = 2_000  # training rows up to which the projection to their row space pays off
 
-Features = Any  # (N, D), dense or sparse
-Predict = Callable[[Tensor], Tensor]
+Inputs = Any  # features with scaled columns: a tensor, or a sparse matrix
+Layers = tuple[int, ...]  # whose features are concatenated
+Predict = Callable[[Inputs], Tensor]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,20 +48,22 @@ class SplitFeatures:
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeScore:
-    """The test score of a probe with the outcomes of the test examples, and the layer chosen on the dev set."""
+    """The test score of a probe with the outcomes of the test examples, and the layers chosen on the dev set."""
 
     value: float | None
-    layer: int
+    layers: Layers
     outcomes: list[float]
+    dev: float  # score
 
 
 def extract_features(
     model: Pretrained, dataset: LabelledDataset, samples: Iterable[Sequence[int]]
 ) -> dict[str, SplitFeatures]:
     """The features of all splits; of the training split, of all examples that occur in any sample."""
+    encoder = TextEncoder.of(model, dataset)
     rows = {split: np.arange(_row_offsets(dataset, split)[-1]) for split in dataset.splits}
     rows["train"] = np.unique(np.concatenate([_train_rows(dataset, numbers) for numbers in samples]))
-    return {split: _extract_split(model, dataset, split, rows[split]) for split in dataset.splits}
+    return {split: _extract_split(encoder, dataset, split, rows[split]) for split in dataset.splits}
 
 
 def _probe(dataset: LabelledDataset) -> LinearProbe:
@@ -83,7 +87,7 @@ def _train_rows(dataset: LabelledDataset, numbers: Sequence[int]) -> Ids:
     return rows[np.arange(_MAX_TRAIN_WORDS) * len(rows) // _MAX_TRAIN_WORDS]
 
 
-def _extract_split(model: Pretrained, dataset: LabelledDataset, split: str, rows: Ids) -> SplitFeatures:
+def _extract_split(encoder: TextEncoder, dataset: LabelledDataset, split: str, rows: Ids) -> SplitFeatures:
     """The features of some rows of a split."""
     examples, offsets, parts = dataset.splits[split], _row_offsets(dataset, split), []
     for start in range(0, len(examples), _BATCH_SIZE):
@@ -91,45 +95,13 @@ def _extract_split(model: Pretrained, dataset: LabelledDataset, split: str, rows
         first, last = offsets[start], offsets[start + len(batch)]
         selected = rows[(rows >= first) & (rows < last)] - first
         if len(selected):
-            parts.append([_to_sparse(layer[selected]) for layer in _encode(model, _probe(dataset).inputs, batch)])
+            parts.append([_to_sparse(layer[selected]) for layer in encoder.encode(batch)])
     return SplitFeatures(layers=[_concatenate(layer) for layer in zip(*parts, strict=True)], rows=rows)
 
 
-def _encode(model: Pretrained, inputs: str, examples: Sequence[Any]) -> list[Floats]:
-    if inputs == "words":
-        return _encode_words(model, examples)
-    if inputs == "text":
-        return _encode_texts(model, [example.text for example in examples])
-    first, second = (_encode_texts(model, [getattr(one, name) for one in examples]) for name in ("text_a", "text_b"))
-    return [np.concatenate([u, v, np.abs(u - v), u * v], axis=1) for u, v in zip(first, second, strict=True)]
-
-
-def _encode_texts(model: Pretrained, texts: Sequence[str]) -> list[Floats]:
-    layers = zip(*(encoding.layers for encoding in model.encode(texts)), strict=True)
-    return [np.stack([tokens.mean(0) for tokens in layer]) for layer in layers]
-
-
-def _encode_words(model: Pretrained, examples: Sequence[Any]) -> list[Floats]:
-    """A row per word; zeros where the tokenizer drops a word."""
-    layers: list[list[Floats]] = [[] for _ in model.encoder.widths]
-    for example, encoding in zip(examples, model.encode([one.text for one in examples]), strict=True):
-        first, end = spans_to_tokens(encoding.offsets, [(begin, end) for _, begin, end in example.spans])
-        pooling = _mean_pooling(first, end, len(encoding.offsets))
-        for layer, rows in zip(encoding.layers, layers, strict=True):
-            rows.append(pooling @ layer)
-    return [np.concatenate(rows) for rows in layers]
-
-
-def _mean_pooling(first: Ids, end: Ids, num_tokens: int) -> Any:
-    """The matrix that averages the tokens of each word, (words, tokens)."""
-    lengths = end - first
-    offsets = np.cumsum([0, *lengths])
-    tokens = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], lengths)
-    weights = np.repeat(1 / np.maximum(lengths, 1), lengths).astype(np.float32)
-    return sparse.csr_array((weights, tokens, offsets), shape=(len(first), num_tokens))
-
-
-def _to_sparse(rows: Floats) -> Features:
+def _to_sparse(rows: Features) -> Features:
+    if sparse.issparse(rows):
+        return rows
     return sparse.csr_array(rows) if np.count_nonzero(rows) < _MAX_DENSITY * rows.size else rows
 
 
@@ -138,26 +110,57 @@ def _concatenate(parts: Sequence[Features]) -> Features:
 
 
 def fit_probe(dataset: LabelledDataset, features: Mapping[str, SplitFeatures], numbers: Sequence[int]) -> ProbeScore:
-    """Fit probes to some of the training examples, on each layer, and score the one that is best on the dev set."""
-    rows = _train_rows(dataset, numbers)
+    """Fit probes to some of the training examples, on each layer and on all, and score the best on the dev set."""
+    rows, layers = _train_rows(dataset, numbers), range(len(features["train"].layers))
+    choices = dict.fromkeys([*((layer,) for layer in layers), tuple(layers)])
+    candidates = (
+        (choice, _project_to_row_space(standardize(select_rows(features, choice, rows)))) for choice in choices
+    )
+    return fit_best(dataset, rows, candidates, strengths=_STRENGTHS)
+
+
+def fit_best(
+    dataset: LabelledDataset,
+    rows: Ids,
+    candidates: Iterable[tuple[Layers, Mapping[str, Inputs]]],
+    *,
+    strengths: Sequence[float],
+) -> ProbeScore:
+    """Fit a linear model to each candidate with each regularization strength, and score the best on the dev set.
+
+    Args:
+        dataset: The dataset.
+        rows: The rows of the training split that the candidates have.
+        candidates: The layers of some inputs, and the inputs of each split.
+        strengths: Strengths of L2 regularization relative to the mean loss.
+    """
     labels = sorted({label for example in dataset.splits["train"] for label in example.labels})
     target = _targets(dataset, labels)[rows]
-    selected = np.searchsorted(features["train"].rows, rows)
     fit = _fit_ridge if _probe(dataset).regression else _fit_logistic
-    best: tuple[float, int, Tensor] | None = None
-    for layer in range(len(features["train"].layers)):
-        by_split = {split: one.layers[layer] for split, one in features.items()}
-        inputs = _project_to_row_space(_standardize({**by_split, "train": by_split["train"][selected]}))
-        for strength in _STRENGTHS:
+    best: tuple[float, Layers, Tensor] | None = None
+    for layers, inputs in candidates:
+        for strength in strengths:
             predict = fit(inputs["train"], target, len(labels), strength)
             score = _score(dataset, _answers(dataset, labels, predict(inputs["dev"]), "dev"), "dev")
-            dev_score = -np.inf if score is None else score
+            dev_score = -1.0 if score is None else score  # the lowest correlation
             if best is None or dev_score > best[0]:
-                best = dev_score, layer, predict(inputs["test"])
+                best = dev_score, layers, predict(inputs["test"])
     assert best is not None
-    answers = _answers(dataset, labels, best[2], "test")
-    value = _score(dataset, answers, "test")
-    return ProbeScore(value=value, layer=best[1], outcomes=task_outcomes(dataset, answers))
+    dev_score, layers, predicted = best
+    answers = _answers(dataset, labels, predicted, "test")
+    value, outcomes = _score(dataset, answers, "test"), task_outcomes(dataset, answers)
+    return ProbeScore(value=value, layers=layers, outcomes=outcomes, dev=dev_score)
+
+
+def select_rows(features: Mapping[str, SplitFeatures], layers: Layers, rows: Ids) -> dict[str, Features]:
+    """The features of some layers, of some rows of the training split and all rows of the others."""
+    selected = {"train": np.searchsorted(features["train"].rows, rows)}
+    splits = {}
+    for split, one in features.items():
+        parts = [one.layers[layer] for layer in layers]
+        parts = [part[selected[split]] for part in parts] if split in selected else parts
+        splits[split] = parts[0] if len(parts) == 1 else join_columns(parts)
+    return splits
 
 
 def _targets(dataset: LabelledDataset, labels: Sequence[str]) -> Tensor:
@@ -168,18 +171,22 @@ def _targets(dataset: LabelledDataset, labels: Sequence[str]) -> Tensor:
     return torch.tensor([ids[label] for example in examples for label in example.labels])
 
 
-def _standardize(splits: Mapping[str, Features]) -> dict[str, Tensor]:
-    """Scale columns to mean 0 and deviation 1 on the training rows, and drop constant ones."""
+def standardize(splits: Mapping[str, Features]) -> dict[str, Inputs]:
+    """Scale columns to mean 0 and deviation 1 on the training rows, and drop constant ones.
+
+    The mean of sparse columns remains: the bias of a linear model, which is not regularized, makes up for it.
+    """
     mean, deviation = _mean_and_deviation(splits["train"])
     columns = np.flatnonzero(deviation > 1e-6)
     mean, deviation = mean[columns], deviation[columns]
-    standardized = {}
+    standardized: dict[str, Inputs] = {}
     for split, rows in splits.items():
-        dense = rows[:, columns]
-        dense = dense.toarray() if sparse.issparse(dense) else dense
-        dense -= mean
-        dense /= deviation
-        standardized[split] = torch.from_numpy(dense)
+        selected = rows[:, columns]
+        if sparse.issparse(splits["train"]):
+            standardized[split] = sparse.csr_array(selected) @ sparse.diags_array(1 / deviation)
+        else:
+            dense = selected.toarray() if sparse.issparse(selected) else selected
+            standardized[split] = torch.from_numpy((dense - mean) / deviation)
     return standardized
 
 
@@ -191,13 +198,13 @@ def _mean_and_deviation(rows: Features) -> tuple[Floats, Floats]:
     return mean.astype(np.float32), np.sqrt(np.maximum(squares - mean**2, 0)).astype(np.float32)
 
 
-def _project_to_row_space(splits: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _project_to_row_space(splits: Mapping[str, Inputs]) -> dict[str, Inputs]:
     """Coordinates in the row space of the training rows, if these are few and fewer than the columns.
 
     The optimum of an L2-regularized linear model lies in this space, so nothing is lost.
     """
     train = splits["train"]
-    if train.shape[0] >= min(train.shape[1], _MAX_ROW_SPACE):
+    if sparse.issparse(train) or train.shape[0] >= min(train.shape[1], _MAX_ROW_SPACE):
         return dict(splits)
     values, axes = torch.linalg.eigh((train @ train.T).double())
     positive = values > 1e-6 * values.max()
@@ -205,8 +212,11 @@ def _project_to_row_space(splits: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {split: rows @ basis for split, rows in splits.items()}
 
 
-def _fit_logistic(train: Tensor, target: Tensor, num_labels: int, strength: float) -> Predict:
+def _fit_logistic(train: Inputs, target: Tensor, num_labels: int, strength: float) -> Predict:
     """Fit a multinomial logistic regression, and return its prediction function."""
+    if sparse.issparse(train):
+        model = LinearModel.fit_classes(train, target.numpy(), inverse_regularization=1 / (strength * len(target)))
+        return lambda rows: torch.from_numpy(model.probabilities(rows, num_labels)).argmax(-1)
     weights = torch.zeros(train.shape[1], num_labels, requires_grad=True)
     bias = torch.zeros(num_labels, requires_grad=True)
     optimizer = torch.optim.LBFGS([weights, bias], max_iter=_ITERATIONS, line_search_fn="strong_wolfe")
@@ -222,8 +232,11 @@ def _fit_logistic(train: Tensor, target: Tensor, num_labels: int, strength: floa
     return lambda rows: (rows @ fitted + offset).argmax(-1)
 
 
-def _fit_ridge(train: Tensor, target: Tensor, num_labels: int, strength: float) -> Predict:
+def _fit_ridge(train: Inputs, target: Tensor, num_labels: int, strength: float) -> Predict:
     """Solve (X'X + n s I) w = X'y or, with more columns than rows, w = X'(XX' + n s I)⁻¹ y."""
+    if sparse.issparse(train):
+        model = LinearModel.fit_scores(train, target.numpy(), inverse_regularization=1 / (strength * len(target)))
+        return lambda rows: torch.from_numpy(model.scores(rows)[:, 0])
     x, mean = train.double(), target.double().mean()
     y, wide = target.double() - mean, x.shape[1] > x.shape[0]
     gram = x @ x.T if wide else x.T @ x
