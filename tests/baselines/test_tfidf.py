@@ -50,7 +50,7 @@ def test_equals_a_pipeline_of_scikit_learn(num_classes):
     config = TfidfConfig(subword_ngrams=0)
     labels = [label % num_classes for label in LABELS]
     vectorizer = TfidfVectorizer(analyzer=Analyzer(2, 3), sublinear_tf=True)
-    pipeline = make_pipeline(vectorizer, LogisticRegression(C=10, max_iter=1000)).fit(TEXTS, labels)
+    pipeline = make_pipeline(vectorizer, LogisticRegression(C=10, max_iter=1000, tol=1e-6)).fit(TEXTS, labels)
     tfidf = Tfidf.fit(config, TEXTS)
     ours = LinearModel.fit_classes(tfidf.vectors(TEXTS), labels, inverse_regularization=10)
     unseen = [*TEXTS, "the barn of the bank", "银行公司", "", "?!", "unknownword"]

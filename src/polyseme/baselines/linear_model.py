@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from scipy.special import expit, softmax
 
 from polyseme.arrays import Doubles, Ids
@@ -14,6 +15,8 @@ from polyseme.arrays import Doubles, Ids
 logger = logging.getLogger(__name__)
 
 _MAX_ITERATIONS = 1000
+_TOLERANCE = 1e-6  # of the largest gradient
+_MAX_ROW_SPACE = 2_000  # examples up to which the projection to their row space pays off
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -33,13 +36,16 @@ class LinearModel:
         classes = np.unique(targets).astype(np.int64)
         if len(classes) == 1:
             return cls(weights=np.zeros((1, rows.shape[1])), biases=np.zeros(1), classes=classes)
-        model = LogisticRegression(C=inverse_regularization, max_iter=_MAX_ITERATIONS)
+        model = LogisticRegression(C=inverse_regularization, max_iter=_MAX_ITERATIONS, tol=_TOLERANCE)
+        projected = rows.shape[0] < min(rows.shape[1], _MAX_ROW_SPACE)
+        coordinates, basis = _row_space(rows) if projected else (rows, None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(rows, targets)
+            model.fit(coordinates, targets)
         if model.n_iter_[0] >= _MAX_ITERATIONS:
             logger.warning("the logistic regression has not converged after %d iterations", _MAX_ITERATIONS)
-        return cls(weights=model.coef_, biases=model.intercept_, classes=classes)
+        weights = model.coef_ if basis is None else model.coef_ @ basis @ rows
+        return cls(weights=weights, biases=model.intercept_, classes=classes)
 
     @classmethod
     def fit_scores(cls, rows: Any, targets: ArrayLike, *, inverse_regularization: float) -> Self:
@@ -64,3 +70,15 @@ class LinearModel:
         else:
             found[:, self.classes] = softmax(scores, axis=1)
         return found
+
+
+def _row_space(rows: Any) -> tuple[Doubles, Doubles]:
+    """Coordinates (N, R) of rows in an orthonormal basis of the space they span, and the basis (R, N) as their sums.
+
+    The optimum of an L2-regularized linear model lies in this space, so nothing is lost.
+    """
+    gram = rows @ rows.T
+    values, axes = np.linalg.eigh(gram.toarray() if issparse(gram) else gram)
+    positive = values > 1e-12 * values.max(initial=0.0)
+    lengths = np.sqrt(values[positive])
+    return axes[:, positive] * lengths, (axes[:, positive] / lengths).T
