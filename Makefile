@@ -9,7 +9,7 @@ export TOKENIZERS_PARALLELISM ?= true
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## /  make \1\t/' | expand -t 20
 
-demo: .venv/installed ## compare six families on the docstrings of this machine (about seven minutes on two cores)
+demo: .venv/installed ## compare six families on the docstrings of this machine (about eight minutes on two cores)
 	$(BIN)/polyseme compare --corpus docstrings --families onehot,svd,skipgram,elmo,bert,gpt2 --budget 20s --finetune-budget 20s --out runs/demo
 
 test: .venv/developing ## run every test
