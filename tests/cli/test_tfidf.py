@@ -54,3 +54,8 @@ def test_a_learning_curve(polyseme, reviews, tmp_path):
     ended = polyseme("finetune", "tfidf", *options)
     assert ended.code == 0 and "accuracy" in ended.out and (tmp_path / "curve" / "curve.svg").exists()
     assert polyseme("finetune", "tfidf", *options, "--resume").code == 0
+
+
+def test_comparing_is_refused_before_anything_is_written(polyseme, model, reviews, tmp_path):
+    ended = polyseme("compare", model, "--data", reviews, "--out", tmp_path / "report")
+    assert ended.code == 2 and "can only predict" in ended.err and not (tmp_path / "report").exists()

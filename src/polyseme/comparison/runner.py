@@ -105,7 +105,7 @@ class Comparison:
                 require_enough_text(language, corpus)
             require_space(disk, 2 * sum(corpus.num_bytes for corpus in corpora.values()), CheckpointError)
         for model in settings.models:
-            load(model)
+            load(model).require_tokenizer()
         with writable(out, "choose another --out", CheckpointError):
             out.mkdir(parents=True, exist_ok=True)
         lock = lock_folder(out, LOCK)

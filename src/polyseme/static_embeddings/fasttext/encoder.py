@@ -100,7 +100,7 @@ class FastText(StaticEmbedding):
 
 
 def compose(own: Floats, subwords: Subwords) -> Floats:
-    """The vectors of words (N, D): the means of their own vectors and those of their n-grams."""
+    """Word vectors (N, D): the means of whole-word vectors and n-gram vectors."""
     means = np.empty(own.shape, np.float32)
     for start in range(0, len(own), _BLOCK):
         block = slice(start, start + _BLOCK)
@@ -110,7 +110,7 @@ def compose(own: Floats, subwords: Subwords) -> Floats:
 
 
 def decompose(means: Floats, subwords: Subwords) -> Floats:
-    """The own vectors of words (N, D); the inverse of `compose`."""
+    """Whole-word vectors (N, D); the inverse of `compose`."""
     own = np.empty(means.shape, np.float32)
     for start in range(0, len(means), _BLOCK):
         block = slice(start, start + _BLOCK)

@@ -26,7 +26,7 @@ from polyseme.system.jit import jit
 
 
 class FastTextTrainer(Word2vecTrainer):
-    """Trains the own vectors of words and those of n-grams; the vectors of the model are composed at the end."""
+    """Trains whole-word vectors and n-gram vectors, and composes the word vectors of the model at the end."""
 
     def __init__(self, config: FastTextObjectiveConfig, inputs: TrainingInputs) -> None:
         super().__init__(config, inputs)
@@ -156,7 +156,7 @@ def _compose(
     starts: Integers,
     word: int,
 ) -> None:
-    """Write the mean of a word's own vector and those of its n-grams to a row of two tables."""
+    """Write the mean of a word's whole-word vector and n-gram vectors to a row of two tables."""
     first, end = starts[word], starts[word + 1]
     vector, copy = vectors[row], initial[row]
     for column in range(words.shape[1]):
@@ -187,7 +187,7 @@ def _add_change(
     starts: Integers,
     word: int,
 ) -> None:
-    """Add the change of a word's vector to its own vector and, undivided, to those of its n-grams."""
+    """Add the change of a word's vector to its whole-word vector and, undivided, to its n-gram vectors."""
     change, before = vectors[row], initial[row]
     for column in range(words.shape[1]):
         change[column] -= before[column]
